@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import trigger
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import trigger
 from fleethook.engines.overrider.subject.owner_and_overrider import find_owner
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.patch import apply
@@ -105,7 +105,7 @@ class Cluster:
 async def cluster(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_reads_and_waits.CATCH_UP_SECONDS", 0.3)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_read_requests_and_waits.CATCH_UP_SECONDS", 0.3)
     assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, even if earlier tests changed the definitions.
     app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
     watch = LateWatch(app)
@@ -182,7 +182,7 @@ def version(cluster: Cluster) -> str:
 async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_reads_and_waits.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_read_requests_and_waits.CATCH_UP_SECONDS", NET)
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
     done, _ = await asyncio.wait([answer], timeout=0.2)

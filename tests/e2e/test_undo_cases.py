@@ -358,7 +358,7 @@ def storage(api: Api) -> Storage:
 def test_nothing_is_left_of_an_overrider(
     api: Api, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.engines.overrider.admission.workload_edits.MAX_REPLACED", 1_000_000)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.workload_admission.MAX_REPLACED", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]

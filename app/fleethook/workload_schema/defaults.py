@@ -298,3 +298,30 @@ def explain_missing(pointer: str) -> str:
     if find_default(tokens) is None and (not tokens or tokens[-1] not in _DERIVED):
         return ""
     return f"Kubernetes fills in {tokens[-1]} later and the template does not set it: to set it, use operation add"
+
+
+# The defaults of kube-apiserver in the elements of atomic lists: fieldRef, resourceFieldRef, serviceAccountToken, HTTP
+# headers.
+_DEFAULTS_IN_LISTS: Final[Mapping[str, JSON]] = {
+    "apiVersion": "v1", "divisor": "0", "expirationSeconds": 3600, "value": ""
+}  # fmt: skip
+
+
+def differs_by_defaults(current: JSON, desired: JSON) -> bool:
+    """Return whether ``current``, an element of an atomic list, equals ``desired`` except for defaults."""
+    if current == desired:
+        return True
+    if type(desired) is dict:
+        return (
+            type(current) is dict
+            and desired.keys() <= current.keys()
+            and all(
+                differs_by_defaults(value, desired[name]) if name in desired else _DEFAULTS_IN_LISTS.get(name) == value
+                for name, value in current.items()
+            )
+        )
+    if type(desired) is list:
+        return (
+            type(current) is list and len(current) == len(desired) and all(map(differs_by_defaults, current, desired))
+        )
+    return False

@@ -16,7 +16,7 @@ import pytest
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import FreshReads
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import FreshReads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
@@ -211,8 +211,8 @@ async def started(
     milliseconds: int, *entries: Document, late_leader: bool, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     """A converged world with one workload that was rendered once."""
-    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_reads_and_waits.CATCH_UP_SECONDS", NET)
-    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_reads_and_waits._READ_SECONDS", NET)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_read_requests_and_waits.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.fresh_read_requests_and_waits._READ_SECONDS", NET)
     world = World(milliseconds, late_leader=late_leader)
     world.server.put(node_pool("hangzhou", {"region": "west"}))
     world.put_subject(1)

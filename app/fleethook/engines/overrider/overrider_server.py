@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -23,7 +22,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_OVERRIDER,
 )
 from fleethook.cluster.store import Store, StoreView
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import (
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import (
     CATCH_UP_SECONDS,
     FreshReads,
     LiveSource,
@@ -36,7 +35,7 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     validate_subject,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.admission.workload_admission import change_response, mutate_workload
+from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -49,7 +48,7 @@ from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check, join_findings
 from fleethook.server.metrics import Gauges
-from fleethook.server.reviews.admission_endpoint import Conclude, Decided, ReviewRoute, make_admission_route
+from fleethook.server.reviews.admission_endpoint import Conclude, ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker
@@ -80,11 +79,7 @@ def overrider_routes(
     """
     render = partial(mutate_workload, store=store, plans=plans)
 
-    def validate(request: AdmissionRequest) -> Decided:
-        decided = validate_overrider(request, store=store, warning_share=warning_share)
-        further = tuple(findings())
-        return change_response(decided, lambda made: msgspec.structs.replace(made, warnings=(*made.warnings, *further)))
-
+    validate = partial(validate_overrider, store=store, warning_share=warning_share, conflicts=findings)
     workloads = overriders = None
     if live is not None:
         workloads = FreshReads(store, plans, live, worker or Worker()).ensure
@@ -182,8 +177,7 @@ class OverriderServer(EngineServer):
     def checks(self) -> Iterator[Check]:
         """Yield the checks of the cluster's treatment of overriders, and of manifests."""
         if self.conflicts is not None:
-            for text in self.conflicts.findings():
-                yield Check("openyurt", ok=True, detail=text)
+            yield from self.conflicts.checks()
         if found := self.manifest_report.findings:
             lines = [f"{one.place}: {one.level}: {one.text}" for one in found]
             yield Check("overriders", ok=True, detail=join_findings(lines))

@@ -6,7 +6,6 @@ from fleethook.engines.overrider.render.template_delta import (
     Leaf,
     apply_delta,
     delta_of,
-    foreign_container,
     leaves,
     name_tokens,
     schema_at,
@@ -84,10 +83,3 @@ def test_a_pointer_is_resolved_to_names_as_far_as_it_leads() -> None:
     assert name_tokens(BEFORE, "/spec/template/spec/containers/7/image") == tokens[:4]
     assert schema_at(tokens[:4]).merge_key == "name"
     assert value_at(BEFORE, ("spec", "paused")) is ABSENT
-
-
-def test_an_added_container_that_another_webhook_added_first_is_foreign() -> None:
-    taken = deployment(container("nginx"), container("side", "other:1"))
-    assert foreign_container(DELTA, taken) == "side"
-    assert foreign_container(DELTA, deployment(container("nginx"))) is None
-    assert foreign_container(DELTA, deployment(container("nginx"), container("side"))) is None

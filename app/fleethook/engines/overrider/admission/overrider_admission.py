@@ -156,7 +156,11 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
 
 
 def validate_overrider(
-    request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0
+    request: AdmissionRequest,
+    *,
+    store: StoreView,
+    warning_share: float = 1.0,
+    conflicts: Callable[[], Sequence[str]] = tuple,
 ) -> Response | Callable[[], Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
@@ -168,7 +172,19 @@ def validate_overrider(
         request: The review.
         store: The other overriders, the subject and the NodePools.
         warning_share: The share of the subject's workloads above which a rollout is reported. 1 reports none.
+        conflicts: Returns warnings about the cluster's treatment of overriders, for each review.
     """
+    decided, further = _judge_request(request, store=store, warning_share=warning_share), tuple(conflicts())
+
+    def warn(response: Response) -> Response:
+        return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
+
+    return warn(decided) if isinstance(decided, Response) else lambda: warn(decided())
+
+
+def _judge_request(
+    request: AdmissionRequest, *, store: StoreView, warning_share: float
+) -> Response | Callable[[], Response]:
     overrider = request.object
     if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal

@@ -24,7 +24,7 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.list_differences import Identity, describe_identity, index_elements
+from fleethook.engines.overrider.render.list_elements_and_order import Identity, describe_identity, index_elements
 from fleethook.engines.overrider.render.template_delta import schema_at
 from fleethook.engines.overrider.rollout.pool_preview import (
     CellKey,

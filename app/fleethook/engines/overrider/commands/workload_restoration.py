@@ -40,7 +40,7 @@ _AT_ONCE: Final = 10
 
 
 # OpenYurt 1.4 writes a time into the same annotation; this text is only in ours
-# (`fleethook.engines.overrider.admission.fresh_reads_and_waits`).
+# (`fleethook.engines.overrider.admission.fresh_read_requests_and_waits`).
 _OWN_TRIGGER: Final = "overrider@"
 
 

@@ -15,6 +15,7 @@ from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import GROUP, VERSION
+from fleethook.server.health import Check
 
 _log: Final = logging.getLogger(__name__)
 
@@ -139,6 +140,11 @@ class OpenYurtConflicts:
     def describe(self) -> str:
         """Return `findings` as one text, ``""`` if there are none."""
         return "; ".join(self.findings())
+
+    def checks(self) -> Iterator[Check]:
+        """Yield the entries of the health page about the conflicts."""
+        for text in self.findings():
+            yield Check("openyurt", ok=True, detail=text)
 
     def _update(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         # Only the changed object is read, because kcp has thousands of configurations.

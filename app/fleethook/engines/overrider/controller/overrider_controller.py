@@ -30,7 +30,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import read_overriders
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import read_overriders
 from fleethook.engines.overrider.controller.affected_subjects import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OWNER_SECONDS, OwnerWaits

@@ -18,7 +18,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import read_pages
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import trigger
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import trigger
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.queue import Scheduler, draw_jitter, sleep

@@ -8,7 +8,7 @@ index selects another element when the list is edited. Commas separate several m
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.list_differences import describe_identity, index_elements
+from fleethook.engines.overrider.render.list_elements_and_order import describe_identity, index_elements
 from fleethook.engines.overrider.render.template_delta import value_at
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.formats.text import list_names, suggestion

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.patch_paths import (
     missing_parent,
     pointer_of,
 )
-from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS, merge_repeated
+from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS, merge_repeated
 from fleethook.engines.overrider.render.template_delta import Token, delta_of, leaves, schema_at, value_at
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.merge_keys import WORKLOAD

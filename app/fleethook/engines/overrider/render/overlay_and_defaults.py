@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from fleethook.engines.overrider.render.list_differences import Identity, index_elements, merge_elements
+from fleethook.engines.overrider.render.list_elements_and_order import Identity, index_elements, merge_elements
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.container_and_volume_rules import load_choices
-from fleethook.workload_schema.defaults import find_default, find_pull_policy
+from fleethook.workload_schema.defaults import differs_by_defaults, find_default, find_pull_policy
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
 from fleethook.workload_schema.pool_value_marks import PoolValues
 
@@ -152,33 +152,6 @@ def covers(current: JSON, desired: JSON) -> bool:
         )
     if type(desired) is list:
         return type(current) is list and len(current) == len(desired) and all(map(covers, current, desired))
-    return False
-
-
-# The defaults of kube-apiserver in the elements of atomic lists: fieldRef, resourceFieldRef, serviceAccountToken, HTTP
-# headers.
-_DEFAULTS_IN_LISTS: Final[Mapping[str, JSON]] = {
-    "apiVersion": "v1", "divisor": "0", "expirationSeconds": 3600, "value": ""
-}  # fmt: skip
-
-
-def differs_by_defaults(current: JSON, desired: JSON) -> bool:
-    """Return whether ``current``, an element of an atomic list, equals ``desired`` except for defaults."""
-    if current == desired:
-        return True
-    if type(desired) is dict:
-        return (
-            type(current) is dict
-            and desired.keys() <= current.keys()
-            and all(
-                differs_by_defaults(value, desired[name]) if name in desired else _DEFAULTS_IN_LISTS.get(name) == value
-                for name, value in current.items()
-            )
-        )
-    if type(desired) is list:
-        return (
-            type(current) is list and len(current) == len(desired) and all(map(differs_by_defaults, current, desired))
-        )
     return False
 
 

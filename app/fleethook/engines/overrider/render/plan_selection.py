@@ -9,12 +9,13 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
-from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch, has_template
+from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import compute_patch, has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
     Owner,
     describe_other_version,
     overriders_of,
+    warn_about_ignored,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import (
     decode_tweaks,
@@ -186,7 +187,7 @@ def render_selected(
     except RenderError as error:
         raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
-    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name, keeps)
+    return Rendering(operations, warn_about_ignored(overriders) + plan.warnings, plan, name, keeps)
 
 
 def _check_owner(subject: JSONObject, owner: Owner) -> None:
@@ -204,10 +205,3 @@ def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace
     return RenderError(
         f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason
     )
-
-
-def _warn_about_ignored(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
-    if len(overriders) < 2:
-        return ()
-    names = [overrider["metadata"]["name"] for overrider in overriders]
-    return (f"YurtAppOverrider {names[0]} is in effect; {', '.join(names[1:])} for the same subject is ignored",)

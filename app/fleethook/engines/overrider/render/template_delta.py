@@ -8,15 +8,14 @@ at any index, and does not change the elements of users and other webhooks. It i
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.list_differences import (
-    CONTAINER_LISTS,
+from fleethook.engines.overrider.render.list_elements_and_order import (
     Identity,
     describe_identity,
     index_elements,
     is_shared,
     merge_elements,
 )
-from fleethook.engines.overrider.render.overlay_and_defaults import chooses_anew, covers, overlay, overlay_object
+from fleethook.engines.overrider.render.overlay_and_defaults import chooses_anew, overlay, overlay_object
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch import format_pointer, identical, parse_pointer
@@ -330,31 +329,3 @@ def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WO
                 return ABSENT
             document = elements[token]
     return document
-
-
-def foreign_container(delta: ObjectDelta, workload: JSONObject) -> str | None:
-    """Return the name of a container that ``delta`` adds although another client has added it before, or None.
-
-    Args:
-        delta: The changes of an overrider.
-        workload: The workload without the overrider's changes. If the annotation of the last render was lost, a
-            container with all requested members counts as added by fleethook.
-    """
-    pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
-    if not isinstance(pod_spec, ObjectDelta):
-        return None
-    for member, change in pod_spec.members:
-        if member not in CONTAINER_LISTS or not isinstance(change, ListDelta):
-            continue
-        present = index_elements(value_at(workload, ("spec", "template", "spec", member)), change.schema) or {}
-        for identity, before_at, _, inner in change.elements:
-            taken = before_at is None and identity in present
-            if taken and isinstance(inner, Assign) and not covers(present[identity], inner.after):
-                return str(identity[0])
-    return None
-
-
-def _find_member(change: Change | None, name: str) -> Change | None:
-    return (
-        next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
-    )

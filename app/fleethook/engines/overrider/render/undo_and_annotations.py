@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.render.list_differences import Identity, identify, index_elements, is_shared
+from fleethook.engines.overrider.render.list_elements_and_order import Identity, identify, index_elements, is_shared
 from fleethook.engines.overrider.render.overlay_and_defaults import covers
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema

@@ -18,7 +18,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.render.list_differences import MemberDifference, find_differences, fingerprint
+from fleethook.engines.overrider.render.stored_workload_comparison import (
+    MemberDifference,
+    find_differences,
+    fingerprint,
+)
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
 from fleethook.engines.overrider.template.pool_template_and_placement import tolerate
 from fleethook.engines.overrider.template.template_builder import templates_of

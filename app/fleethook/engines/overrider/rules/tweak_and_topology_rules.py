@@ -16,7 +16,8 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, Remark
 from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, compile_bare, kind_of
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS, find_differences
+from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS
+from fleethook.engines.overrider.render.stored_workload_comparison import find_differences
 from fleethook.engines.overrider.rules.entry_rules import (
     SELECTOR,
     TWEAK_PATCH,

@@ -209,3 +209,11 @@ def pool_of(workload: PartialObject) -> str:
 def hash_of(workload: PartialObject) -> str:
     """Return the hash in the annotation of a workload, ``""`` if it was never rendered."""
     return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
+
+
+def warn_about_ignored(overriders: Sequence[JSONObject]) -> tuple[str, ...]:
+    """Return a warning if several overriders are bound to one subject; the first one is in effect."""
+    if len(overriders) < 2:
+        return ()
+    names = [overrider["metadata"]["name"] for overrider in overriders]
+    return (f"YurtAppOverrider {names[0]} is in effect; {', '.join(names[1:])} for the same subject is ignored",)

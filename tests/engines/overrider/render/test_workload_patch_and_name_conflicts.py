@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from fleethook.engines.overrider.render.template_delta import delta_of
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import foreign_container
+from fleethook.model.merge_keys import WORKLOAD
 from tests.builders import (
     NEW_IMAGE,
     container,
@@ -70,3 +73,16 @@ def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() 
     pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
     pod_spec(first)["restartPolicy"] = "Always"
     assert rendered(first, yurt_app_set(), rule, operation="UPDATE", old=first) == first
+
+
+def with_containers(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"template": {"spec": {"containers": [*containers]}}}}
+
+
+def test_an_added_container_that_another_webhook_added_first_is_foreign() -> None:
+    after = with_containers(container("nginx", "nginx:2"), container("side"))
+    delta = delta_of(with_containers(container("nginx"), container("log")), after, WORKLOAD)
+    taken = with_containers(container("nginx"), container("side", "other:1"))
+    assert foreign_container(delta, taken) == "side"
+    assert foreign_container(delta, with_containers(container("nginx"))) is None
+    assert foreign_container(delta, with_containers(container("nginx"), container("side"))) is None

@@ -1,4 +1,4 @@
-"""The kinds that a workload under review makes doubtful; tests/engines/overrider/admission/test_fresh_reads_and_waits.py reads them."""
+"""The kinds that a workload under review makes doubtful; tests/engines/overrider/admission/test_fresh_read_requests_and_waits.py reads them."""
 
 import copy
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.doubts_about_store import Doubts, ReviewedWorkload
+from fleethook.engines.overrider.admission.fresh_read_decision import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError

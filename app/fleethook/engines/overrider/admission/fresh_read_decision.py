@@ -1,7 +1,7 @@
-"""Evidence that a workload under review is not newer than the subject in the store.
+"""Decides which objects the review of a workload reads from the apiserver before it uses the store.
 
 A watch is some milliseconds behind the apiserver, and OpenYurt's controllers write workloads in just these milliseconds
-after a change of the subject. Three facts show that the store is new enough, without a read:
+after a change of the subject. Three facts show that the store is not older than the workload, without a read:
 
 - The workload has the revision of its last render, and that render used the same plan. OpenYurt's controllers write a
   label with the name of the ControllerRevision, which identifies the template, and an annotation with the patch of the
@@ -20,20 +20,14 @@ import msgspec
 
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
-from fleethook.engines.overrider.admission.workload_edits import (
-    UNKNOWN_CHANGE,
-    WorkloadChange,
-    compare_workload,
-    find_kept_replicas,
-)
+from fleethook.engines.overrider.admission.workload_admission import KINDS, find_kept_replicas, find_last_render
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, select_plan
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
-from fleethook.engines.overrider.render.workload_patch_and_replicas import has_template
+from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
@@ -44,6 +38,7 @@ from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import (
     NODE_POOL,
     POOL_NAME_LABEL,
+    POOL_PATCH_ANNOTATION,
     RENDERED_ANNOTATION,
     REVISION_LABEL,
     TRIGGER_ANNOTATION,
@@ -51,6 +46,60 @@ from fleethook.model.openyurt import (
 )
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
+_ABSENT: Final = msgspec.Raw(b"")
+
+
+class _Labels(msgspec.Struct, rename={"revision": REVISION_LABEL}):
+    revision: msgspec.Raw = _ABSENT
+
+
+class _PoolPatch(msgspec.Struct, rename={"pool_patch": POOL_PATCH_ANNOTATION}):
+    pool_patch: msgspec.Raw = _ABSENT
+
+
+class _Metadata(msgspec.Struct):
+    labels: _Labels | None = None
+    annotations: _PoolPatch | None = None
+
+
+class _Workload(msgspec.Struct):
+    metadata: _Metadata | None = None
+    spec: msgspec.Raw = _ABSENT
+
+
+_decode_workload: Final = msgspec.json.Decoder(_Workload).decode
+
+
+class WorkloadChange(NamedTuple):
+    """The members of a workload that an update changes. Objects of an unexpected shape count as changed."""
+
+    spec: bool
+    revision: bool
+    """Whether OpenYurt's controller may have written another template.
+
+    The controllers name the revision of the template in a label, and the patch of the node pool, which is no part of
+    the revision, in an annotation.
+    """
+
+
+UNKNOWN_CHANGE: Final = WorkloadChange(spec=True, revision=True)
+
+
+def compare_workload(request: AdmissionRequest) -> WorkloadChange:
+    """Return the members of a workload that an update changes."""
+    try:
+        before, after = _decode_workload(request.old_object_raw), _decode_workload(request.object_raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return UNKNOWN_CHANGE
+    is_same = bytes(before.spec) == bytes(after.spec)
+    return WorkloadChange(spec=not is_same, revision=_read_revision(before) != _read_revision(after))
+
+
+def _read_revision(workload: _Workload) -> tuple[bytes, bytes]:
+    metadata = workload.metadata or _Metadata()
+    label = metadata.labels.revision if metadata.labels else _ABSENT
+    annotation = metadata.annotations.pool_patch if metadata.annotations else _ABSENT
+    return bytes(label), bytes(annotation)
 
 
 class ReviewedWorkload(NamedTuple):

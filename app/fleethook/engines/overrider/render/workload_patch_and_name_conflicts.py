@@ -6,8 +6,16 @@ from typing import NamedTuple
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan, Variant, list_template_fields
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.overlay_and_defaults import overlay, settle
-from fleethook.engines.overrider.render.template_delta import apply_delta, foreign_container
+from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS, index_elements
+from fleethook.engines.overrider.render.overlay_and_defaults import covers, overlay, settle
+from fleethook.engines.overrider.render.template_delta import (
+    Assign,
+    Change,
+    ListDelta,
+    ObjectDelta,
+    apply_delta,
+    value_at,
+)
 from fleethook.engines.overrider.render.undo_and_annotations import (
     NEVER_RENDERED,
     LastRender,
@@ -218,3 +226,31 @@ def _remove_replicas(undo: JSONObject) -> JSONObject:
         return undo
     kept = {name: step for name, step in spec.items() if name != "replicas"}
     return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
+
+
+def foreign_container(delta: ObjectDelta, workload: JSONObject) -> str | None:
+    """Return the name of a container that ``delta`` adds although another client has added it before, or None.
+
+    Args:
+        delta: The changes of an overrider.
+        workload: The workload without the overrider's changes. If the annotation of the last render was lost, a
+            container with all requested members counts as added by fleethook.
+    """
+    pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
+    if not isinstance(pod_spec, ObjectDelta):
+        return None
+    for member, change in pod_spec.members:
+        if member not in CONTAINER_LISTS or not isinstance(change, ListDelta):
+            continue
+        present = index_elements(value_at(workload, ("spec", "template", "spec", member)), change.schema) or {}
+        for identity, before_at, _, inner in change.elements:
+            taken = before_at is None and identity in present
+            if taken and isinstance(inner, Assign) and not covers(present[identity], inner.after):
+                return str(identity[0])
+    return None
+
+
+def _find_member(change: Change | None, name: str) -> Change | None:
+    return (
+        next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
+    )

@@ -8,7 +8,7 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
   has the versions that the controller has seen.
 
 In the first two cases, the workload itself usually shows that the store is new enough
-(`fleethook.engines.overrider.admission.doubts_about_store`). Otherwise the review reads the object that the store may
+(`fleethook.engines.overrider.admission.fresh_read_decision`). Otherwise the review reads the object that the store may
 have in an older version, or not at all, and looks again. In the third case, the review waits until the watch has
 passed those versions, and reads only if that takes too long. Every other write uses the store.
 
@@ -27,7 +27,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.admission.doubts_about_store import Doubts, ReviewedWorkload
+from fleethook.engines.overrider.admission.fresh_read_decision import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation

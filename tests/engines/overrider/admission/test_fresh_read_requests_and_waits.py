@@ -13,7 +13,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.admission.fresh_reads_and_waits import (
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import (
     FreshReads,
     ensure_fresh_overrider,
     read_overriders,

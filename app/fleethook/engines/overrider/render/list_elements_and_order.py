@@ -1,23 +1,15 @@
-"""Lists whose elements have an identity, and the comparison of a stored workload with the requested one.
+"""Lists whose elements have an identity: their index, their order, and the merge of their elements.
 
 Rendering never addresses elements of such a list (containers, env, ports) by index, because other webhooks and users
-add elements before, between and behind those of the template. An apiserver does not store an object exactly as sent: it
-adds defaults, drops empty members and unknown fields, and writes quantities in canonical form. So the comparison is by
-meaning: quantities by value, list elements by merge key, and null as an absent member.
+add elements before, between and behind those of the template.
 """
 
 import operator
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-import msgspec
-
-from fleethook.model.formats.quantity import Quantity, stored_quantity
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
-from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.patch import format_pointer
+from fleethook.model.merge_keys import MergeSchema
 
 Identity = tuple[JSON, ...]
 """The values of the identifying members, and a number that counts the elements with the same values from 0."""
@@ -218,162 +210,6 @@ def merge_elements(
 def _is_in_order(present: Mapping[Identity, JSONObject], requested: Sequence[Identity]) -> bool:
     remaining = iter(present)
     return all(identity in remaining for identity in requested if identity in present)
-
-
-_NO_SCHEMA: Final = MergeSchema()
-# Members of type resource.Quantity in k8s.io/api core/v1.
-_QUANTITY: Final = re.compile(r"/(resources/(limits|requests)|overhead)/[^/]+$|/(sizeLimit|divisor)$")
-
-
-class MemberDifference(NamedTuple):
-    """One member that the apiserver does not store as requested."""
-
-    pointer: str
-    """JSON pointer into the stored workload, or into the requested one if the member is not stored."""
-    address: tuple[str, ...]
-    """The path with list elements by merge key, so that it stays the same when indexes change."""
-    requested: JSON
-    """`ABSENT` for a removed member."""
-    stored: JSON
-    """`ABSENT` for a member that is not stored."""
-
-    @property
-    def insignificant(self) -> bool:
-        """Whether the difference is a default or an empty value, which an apiserver adds and drops.
-
-        If a removed member is stored, the apiserver defaulted it. It never adds a removed list element as a default.
-        """
-        if self.requested is ABSENT:
-            return not self.address[-1].startswith("[")
-        return is_empty(self.requested)
-
-
-def is_empty(value: JSON) -> bool:
-    """Return whether ``value`` is null, false, zero, or has only such members, as Go's ``omitempty`` drops them."""
-    if isinstance(value, dict):
-        return all(map(is_empty, value.values()))
-    if isinstance(value, list):
-        return all(map(is_empty, value))
-    return not value
-
-
-def find_differences(
-    stored: JSONObject, requested: JSONObject, *, leaves: bool = False, by_text: bool = False
-) -> tuple[MemberDifference, ...]:
-    """Return the differences between ``stored`` and ``requested``.
-
-    Args:
-        stored: The workload as the apiserver returns it.
-        requested: The workload as requested.
-        leaves: Whether to list each leaf of an object or keyed list that is not stored, and to ignore the order of
-            list elements.
-        by_text: Whether the texts of quantities are compared in place of their values.
-    """
-    return tuple(_Comparison(leaves, by_text).objects(stored, requested, _Location((), (), WORKLOAD)))
-
-
-def fingerprint(differences: Sequence[MemberDifference]) -> str:
-    """Return a short text that is equal for equal differences in any order."""
-    parts = sorted(
-        msgspec.json.encode(
-            [difference.address, _wrap_value(difference.requested), _wrap_value(difference.stored)],
-            order="deterministic",
-        )
-        for difference in differences
-    )
-    return sha256(b"\n".join(parts)).hexdigest()[:16]
-
-
-def _wrap_value(value: JSON) -> list[JSON]:
-    return [] if value is ABSENT else [value]
-
-
-class _Location(NamedTuple):
-    tokens: tuple[str, ...]
-    address: tuple[str, ...]
-    schema: MergeSchema
-
-    def member(self, name: str) -> "_Location":
-        return _Location((*self.tokens, name), (*self.address, name), self.schema.fields.get(name, _NO_SCHEMA))
-
-    def element(self, index: int, identity: Identity = ()) -> "_Location":
-        named = describe_identity(identity, self.schema) if identity else f"[{index}]"
-        # An element's members are in the fields of its list's schema.
-        return _Location((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
-
-    def difference(self, requested: JSON, stored: JSON) -> MemberDifference:
-        return MemberDifference(format_pointer(self.tokens), self.address, requested, stored)
-
-
-class _Comparison(NamedTuple):
-    leaves: bool
-    by_text: bool
-
-    def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[MemberDifference]:
-        if self.leaves and stored is ABSENT:
-            stored = _make_empty(requested, place.schema)
-        if isinstance(requested, dict) and isinstance(stored, dict):
-            yield from self.objects(stored, requested, place)
-        elif isinstance(requested, list) and isinstance(stored, list):
-            yield from self.lists(stored, requested, place)
-        elif not _same_scalar(stored, requested, place.tokens, by_text=self.by_text):
-            yield place.difference(requested, stored)
-
-    def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[MemberDifference]:
-        for name, value in requested.items():
-            present = stored.get(name, ABSENT)
-            # `!=` compares equal branches in C, so only differing objects and lists are compared member by member.
-            if present != value and not (present is ABSENT and value is None):
-                yield from self.values(present, value, place.member(name))
-        for name, present in stored.items():
-            if name not in requested and present is not None:
-                yield place.member(name).difference(ABSENT, present)
-
-    def lists(self, stored: list[JSON], requested: list[JSON], place: _Location) -> Iterator[MemberDifference]:
-        present, wanted = index_elements(stored, place.schema), index_elements(requested, place.schema)
-        if present is not None and wanted is not None:
-            yield from self.elements(present, wanted, place)
-        elif len(stored) == len(requested):
-            for index, (before, after) in enumerate(zip(stored, requested, strict=True)):
-                if before != after:
-                    yield from self.values(before, after, place.element(index))
-        else:
-            yield place.difference(requested, stored)
-
-    def elements(
-        self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Location
-    ) -> Iterator[MemberDifference]:
-        places = {identity: number for number, identity in enumerate(stored)}
-        for number, (identity, value) in enumerate(requested.items()):
-            present = stored.get(identity, ABSENT)
-            if present != value:
-                yield from self.values(present, value, place.element(places.get(identity, number), identity))
-        for identity, element in stored.items():
-            if identity not in requested:
-                yield place.element(places[identity], identity).difference(ABSENT, element)
-        order, stored_order = [one for one in requested if one in stored], [one for one in stored if one in requested]
-        if order != stored_order and not self.leaves:
-            yield place.difference(order, stored_order)
-
-
-def _make_empty(requested: JSON, schema: MergeSchema) -> JSON:
-    if isinstance(requested, dict):
-        return {}
-    return [] if isinstance(requested, list) and schema.identity else ABSENT
-
-
-def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...], *, by_text: bool) -> bool:
-    if stored == requested or (stored is ABSENT and requested is None):
-        return True
-    are_scalars = all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in (stored, requested))
-    if not are_scalars or not _QUANTITY.search("/" + "/".join(tokens)):
-        return False
-    try:
-        if by_text:
-            return stored_quantity(str(stored)) == stored_quantity(str(requested))
-        return Quantity.parse(stored) == Quantity.parse(requested)
-    except ValueError:
-        return False
 
 
 CONTAINER_LISTS: Final = ("containers", "initContainers")
