@@ -13,7 +13,11 @@ ENGINE: Final = Engine(
     server=f"{_FOLDER}.rules_server:RulesServer",
     resources=f"{_FOLDER}.rules_server:list_resources",
     settings=f"{_FOLDER}.rules_settings:RulesSettings",
-    commands={"rules": CommandSpec(f"{_FOLDER}.commands.rules:rules", "Test and check admission rules in Python.")},
+    commands={
+        "rules": CommandSpec(
+            f"{_FOLDER}.commands.rules_test_check_export:rules", "Test and check admission rules in Python."
+        )
+    },
     lint=f"{_FOLDER}.commands.rule_lint:lint_rules",
     page=f"{_FOLDER}.pages.rules:PAGE",
 )
