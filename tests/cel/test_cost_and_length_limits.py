@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.cost_and_length_limits import (
     LIMITS,
     MAX_EXPANDED_LENGTH,

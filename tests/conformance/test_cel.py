@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.cost_and_length_limits import CURRENT, MAX_COST, Evaluation, LimitReachedError
 from fleethook.cel.library.network_and_formats import CIDR, IP, URL
 from fleethook.cel.library.quantities_and_semver import QuantityValue, Semver

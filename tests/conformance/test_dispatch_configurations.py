@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING, VALIDATING, set_defaults

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: PerCallLimit.
 MAX_COST: Final = 1_000_000

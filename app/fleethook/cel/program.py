@@ -8,7 +8,7 @@ from fleethook.cel.check.types_and_declarations import (
     BOOL,
     describe_type,
 )
-from fleethook.cel.compile_errors import ExpressionError, SourceErrors
+from fleethook.cel.compile_error_list import ExpressionError, SourceErrors
 from fleethook.cel.cost_and_length_limits import (
     CURRENT,
     LIMITS,

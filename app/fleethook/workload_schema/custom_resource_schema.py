@@ -277,7 +277,7 @@ class _Rules:
 
 def _compile_rules(rules: JSON) -> Iterator[tuple[Callable[[JSON], bool], str]]:
     """Yield the checks of rules, with their messages."""
-    from fleethook.cel.compile_errors import ExpressionError  # noqa: PLC0415 - as above
+    from fleethook.cel.compile_error_list import ExpressionError  # noqa: PLC0415 - as above
     from fleethook.cel.program import (  # noqa: PLC0415 - as above
         Activation,
         EvaluationError,

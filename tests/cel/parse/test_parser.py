@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.parse.parser import MAX_DEPTH, parse
 from fleethook.cel.parse.syntax_tree import Call, Node
 

@@ -1,4 +1,4 @@
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax_tree import Literal, Node, walk
 

@@ -33,7 +33,7 @@ from fleethook.cel.check.types_and_declarations import (
     read_functions,
     unwrap_optional,
 )
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.syntax_tree import (

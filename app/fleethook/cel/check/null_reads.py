@@ -5,7 +5,7 @@ from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Node, Select
 from fleethook.cel.parse.syntax_tree import Literal as Constant

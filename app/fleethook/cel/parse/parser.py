@@ -7,7 +7,7 @@ into Python's stack.
 import re
 from typing import Final, NamedTuple
 
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.parse.macros import MACROS, MacroError
 from fleethook.cel.parse.syntax_tree import (
     LITERAL_READERS,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from fleethook.cel.check.types_and_declarations import TYPES
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.cost_and_length_limits import MAX_COST, run_without_request
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.cel.values.values_and_overloads import can_parse
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from fleethook.cel.check.null_reads import NULLS, read_null
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.program import Activation, EvaluationError, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.lint.configuration_validation import Issue

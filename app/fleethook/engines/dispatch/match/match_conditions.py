@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.cost_and_length_limits import INLINE_LIMITS, LIMITS, EvaluationLimits, compute_expanded_length
 from fleethook.cel.program import Activation, CostError, EvaluationError, Program, compile_condition
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes

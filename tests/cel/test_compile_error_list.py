@@ -1,4 +1,4 @@
-from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.compile_error_list import SourceErrors
 
 
 def test_errors_are_sorted_by_their_places_and_marked() -> None:

@@ -1,4 +1,4 @@
-"""The errors of an expression that does not compile, as kube-apiserver shows them."""
+"""The list of the errors in an expression that does not compile, with their places, as kube-apiserver shows it."""
 
 from typing import Final
 
