@@ -20,7 +20,12 @@ from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceSou
 from fleethook.engines.dispatch.offline_dispatcher_and_replay import answer_from_records
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.all_clusters_endpoint import annotated_routes
-from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
+from fleethook.engines.dispatch.review.cluster_endpoint import (
+    DispatchContext,
+    DispatchEndpoint,
+    ExplainEndpoint,
+    RequestQuota,
+)
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations
@@ -31,7 +36,6 @@ from fleethook.model.formats.client_config_and_addresses import parse_fixed_addr
 from fleethook.outbound.calls_and_retries import OUTGOING, HookClient
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.protocol.bodies import RequestQuota
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import MakeEndpoint, ReviewRoute, make_admission_route
 from fleethook.settings import Settings

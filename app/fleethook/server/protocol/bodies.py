@@ -1,16 +1,14 @@
 """Reads the bodies of requests and sends those of answers; limits the size of each and the memory of all.
 
 The setting ``body_memory`` limits the memory of all bodies. A body counts to the address of its client. A review of a
-logical cluster counts to the cluster as soon as the caller is authorized (`RequestQuota`). The memory is
-released after the answer.
+logical cluster counts to the cluster as soon as the caller is authorized
+(`fleethook.engines.dispatch.review.cluster_endpoint.RequestQuota`). The memory is released after the answer.
 
 Large answers are sent in pieces: the event loop buffers all bytes that it gets and the client does not read. So it gets
 one piece, and signals when it can take the next one. The rest of the answer stays with its request.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -281,41 +279,3 @@ async def send_reply(send: Send, reply: Reply) -> None:
     """Send an answer by an ASGI channel."""
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.all_headers()})
     await send_body(send, reply.body)
-
-
-class RequestQuota:
-    """Counts requests in flight by consumer. Each may have as many as it leaves free, so half of all if it is alone.
-
-    Attributes:
-        in_flight: The number of requests by consumer; consumers without requests take no memory.
-    """
-
-    def __init__(self, limit: int) -> None:
-        """Prepare; ``limit`` is the maximum number of requests in flight of all consumers together."""
-        self._limit: Final = Limit(limit)
-        self.in_flight: Final = self._limit.held
-
-    @contextlib.contextmanager
-    def hold(self, consumer: str, charge: BodyCharge | None = None, *, size: int = 0) -> Iterator[None]:
-        """Count one request while it is being answered.
-
-        Args:
-            consumer: The logical cluster of the request.
-            charge: The memory of the request. From now on, it counts to the consumer. None to charge nothing.
-            size: Bytes of the body.
-
-        Raises:
-            LimitError: The consumer has reached its share of the requests or the memory; the text names the setting.
-        """
-        if not self._limit.allows(consumer):
-            raise LimitError(
-                f"{self.in_flight.get(consumer, 0)} requests of logical cluster {consumer} are being answered, which "
-                "is its share of max_connections"
-            )
-        if charge is not None and not charge.assign(f"logical cluster {consumer}", size):
-            raise LimitError(f"the requests of logical cluster {consumer} hold its share of body_memory")
-        self._limit.take(consumer)
-        try:
-            yield
-        finally:
-            self._limit.release(consumer)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
+from fleethook.engines.dispatch.review.cluster_endpoint import RequestQuota
+from fleethook.fair_limits import LimitError
 from fleethook.patch import apply
+from fleethook.server.protocol.bodies import BodyBudget, BodyCharge
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, Connections
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
@@ -291,3 +295,54 @@ async def test_few_large_reviews_are_read_before_their_cluster_is_known(server: 
             callers[1].may_finish.set()
             assert (await callers[0].answer).json()["response"]["allowed"]
             await callers[1].answer
+
+
+def test_a_quota_forgets_consumers_without_requests() -> None:
+    quota = RequestQuota(2)
+    with quota.hold("ws2"):
+        with (
+            quota.hold("ws3"),
+            pytest.raises(LimitError, match=r"1 requests of logical cluster ws2 .* max_connections"),
+            quota.hold("ws2"),
+        ):
+            pass
+        assert quota.in_flight == {"ws2": 1}
+    with pytest.raises(ZeroDivisionError), quota.hold("ws2"):
+        _ = 1 / 0
+    assert quota.in_flight == {}
+
+
+@pytest.mark.parametrize("consumers", [1, 2, 4])
+def test_consumers_share_the_requests_and_leave_room_for_the_next_one(consumers: int) -> None:
+    quota = RequestQuota(10)
+    with contextlib.ExitStack() as held:
+        for _ in range(10):
+            for number in range(consumers):
+                with contextlib.suppress(LimitError):
+                    held.enter_context(quota.hold(f"ws{number}"))
+        assert max(quota.in_flight.values()) - min(quota.in_flight.values()) <= 1
+        assert sum(quota.in_flight.values()) in (5, 7, 8, 9)
+        with quota.hold("next"):
+            pass
+
+
+def test_bodies_count_to_the_consumer_and_leave_room_for_the_next_one() -> None:
+    budget, quota = BodyBudget(1000), RequestQuota(100)
+    charges = [BodyCharge(budget, "10.0.0.1") for _ in range(5)]
+    with contextlib.ExitStack() as held:
+        for charge in charges[:4]:
+            assert charge.take(200)
+            if charge is not charges[3]:
+                held.enter_context(quota.hold("ws2", charge, size=200))
+            else:
+                with pytest.raises(LimitError, match="ws2 hold its share of body_memory"):
+                    held.enter_context(quota.hold("ws2", charge, size=200))
+                charge.give_back()
+        assert charges[4].take(200), "the address of all tenants holds nothing, so the next body has room"
+        held.enter_context(quota.hold("ws3", charges[4], size=200))
+        # A body that is not charged yet needs room for all that it may be decoded to.
+        with pytest.raises(LimitError), quota.hold("ws3", BodyCharge(budget, "10.0.0.1"), size=200):
+            pass
+    for charge in charges:
+        charge.give_back()
+    assert budget.total == 0

@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.lint.configuration_validation import (
     WebhookFinding,
     configuration_problems,
 )
-from fleethook.engines.dispatch.lint.lockout_and_condition_checks import call_findings, condition_errors
+from fleethook.engines.dispatch.lint.lockout_certificate_condition_checks import call_findings, condition_errors
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced, suggest_builtin
 from fleethook.engines.dispatch.schema_owner import (
     BINDINGS_BY_RESOURCE,

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -28,13 +28,13 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
-from fleethook.fair_limits import CallLimit, LimitError, client_of
+from fleethook.fair_limits import CallLimit, Limit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine
-from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, RequestQuota
+from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.http_checks import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome, make_admission_line
@@ -64,6 +64,44 @@ _IDENTIFIED: Final = "fleethook.identified"
 """The member of an ASGI scope with the function to call when the consumer of the request is known."""
 _RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
+
+
+class RequestQuota:
+    """Counts requests in flight by consumer. Each may have as many as it leaves free, so half of all if it is alone.
+
+    Attributes:
+        in_flight: The number of requests by consumer; consumers without requests take no memory.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Prepare; ``limit`` is the maximum number of requests in flight of all consumers together."""
+        self._limit: Final = Limit(limit)
+        self.in_flight: Final = self._limit.held
+
+    @contextlib.contextmanager
+    def hold(self, consumer: str, charge: BodyCharge | None = None, *, size: int = 0) -> Iterator[None]:
+        """Count one request while it is being answered.
+
+        Args:
+            consumer: The logical cluster of the request.
+            charge: The memory of the request. From now on, it counts to the consumer. None to charge nothing.
+            size: Bytes of the body.
+
+        Raises:
+            LimitError: The consumer has reached its share of the requests or the memory; the text names the setting.
+        """
+        if not self._limit.allows(consumer):
+            raise LimitError(
+                f"{self.in_flight.get(consumer, 0)} requests of logical cluster {consumer} are being answered, which "
+                "is its share of max_connections"
+            )
+        if charge is not None and not charge.assign(f"logical cluster {consumer}", size):
+            raise LimitError(f"the requests of logical cluster {consumer} hold its share of body_memory")
+        self._limit.take(consumer)
+        try:
+            yield
+        finally:
+            self._limit.release(consumer)
 
 
 class DispatchContext(NamedTuple):

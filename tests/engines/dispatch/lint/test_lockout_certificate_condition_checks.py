@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.lint.lockout_and_condition_checks import condition_errors
+from fleethook.engines.dispatch.lint.lockout_certificate_condition_checks import condition_errors
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 from tests.engines.dispatch.lint.builders import list_codes, own, validating
