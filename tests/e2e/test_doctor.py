@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.doctor.registration_and_rights import list_rights
+from fleethook.cli.doctor.doctor import list_rights
 from fleethook.cluster.registration.webhook_configurations import URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import DEFINITION_NAME
 from tests.cli.commands import invoke
-from tests.cli.doctor.test_registration_and_rights import allows
+from tests.cli.doctor.test_doctor import allows
 from tests.e2e.chart import template
 from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
 from tests.e2e.conftest import kubectl, manifest

@@ -5,14 +5,25 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.cli.doctor.doctor import Doctor, judge_consumers
-from fleethook.cli.doctor.registration_and_rights import Diagnosis
+from fleethook.cli.doctor.doctor import (
+    Doctor,
+    ServiceName,
+    check_service,
+    check_version,
+    find_services,
+    judge_consumers,
+    judge_rights,
+    list_rights,
+)
+from fleethook.cli.doctor.registered_webhooks import Diagnosis, find_registered
+from fleethook.cli.inputs.cluster_reader import Right
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.webhook_configurations import ServiceReference, webhook_configurations
+from fleethook.cluster.registration.webhook_configurations import ServiceReference, URLReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster
+from tests.e2e.fleet import RULES
 from tests.kcp_export import make_binding
 
 
@@ -150,3 +161,79 @@ def test_an_outage_precedes_uncovered_workspaces(written: list[Any], stopped: st
     for line, start in zip(lines, expected, strict=True):
         assert line.startswith(start), lines
     assert ("it ended" in found[0].text) == bool(stopped)
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "level"),
+    [("1", "36", "ok"), ("1", "30+", "ok"), ("1", "29+", "error"), ("", "", "ok"), ("2", "0", "ok")],
+)
+def test_old_apiservers_are_an_error(major: str, minor: str, level: str) -> None:
+    found = check_version(major, minor, "v")
+    assert (found.level, bool(found.remedy)) == (level, level != "ok")
+
+
+def allows(rules: list[dict[str, Any]], right: Right) -> bool:
+    group, resource, verb = right
+    return any(
+        group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]
+        for rule in rules
+        if not rule.get("resourceNames")
+    )
+
+
+def test_the_rights_of_a_running_server_suffice() -> None:
+    """The end-to-end tests run servers with these rules."""
+    rights = list_rights({"overrider", "interpret", "crds"})
+    assert len(rights) > 15
+    assert [one for one in rights if not allows(RULES, one)] == []
+
+
+def test_only_the_rights_of_the_engines_are_listed() -> None:
+    assert list_rights({"crds"}) == []
+    groups = {group for group, _, _ in list_rights({"interpret"})}
+    assert "config.karmada.io" in groups
+    assert "apps.openyurt.io" not in groups
+
+
+def test_missing_rights_are_an_error_with_the_rules_to_add() -> None:
+    found = judge_rights("s/n", [("g", "a", "list"), ("g", "a", "watch")], 9)
+    assert (found.level, found.text) == (
+        "error",
+        "the service account s/n lacks 2 of the 9 rights that the server needs",
+    )
+    rule = '{apiGroups: ["g"], resources: [a], verbs: [list, watch]}'
+    assert found.remedy == f"add to a ClusterRole that is bound to the service account: {rule}"
+    assert judge_rights("s/n", [], 9).level == "ok"
+
+
+NAME = ServiceName("system", "fleethook", 443)
+STORED_SERVICE: dict[str, Any] = {"spec": {"ports": [{"port": 443}]}}
+READY = {"endpoints": [{"addresses": ["a", "b"], "conditions": {"ready": True}}, {"addresses": ["c"]}]}
+UNREADY = {"endpoints": [{"addresses": ["a"], "conditions": {"ready": False}}]}
+
+
+def test_the_services_of_all_webhooks_are_found_once() -> None:
+    assert find_services(find_registered(webhook_configurations(ServiceReference("system", "fleethook")))) == [NAME]
+    assert find_services(find_registered(webhook_configurations(URLReference("https://a")))) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "slices", "level", "text"),
+    [
+        (STORED_SERVICE, [READY, UNREADY], "ok", "the Service system/fleethook has 3 ready endpoints"),
+        (STORED_SERVICE, [UNREADY], "error", "the Service system/fleethook has no ready endpoint"),
+        (STORED_SERVICE, [], "error", "the Service system/fleethook has no ready endpoint"),
+        (
+            {"spec": {"ports": [{"port": 8443}]}},
+            [READY],
+            "error",
+            "the webhooks name port 443 of the Service system/fleethook, which has 8443",
+        ),
+        (None, [], "error", "the Service system/fleethook of the webhooks does not exist"),
+    ],
+)
+def test_a_service_needs_the_port_and_a_ready_endpoint(
+    service: dict[str, Any] | None, slices: list[dict[str, Any]], level: str, text: str
+) -> None:
+    found = check_service(NAME, service, slices)
+    assert (found.level, found.text, bool(found.remedy)) == (level, text, level != "ok")

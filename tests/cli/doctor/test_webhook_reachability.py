@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from fleethook.admission import mutate, validate
-from fleethook.cli.doctor.registration_and_rights import Diagnosis, find_registered
+from fleethook.cli.doctor.registered_webhooks import Diagnosis, find_registered
 from fleethook.cli.doctor.webhook_reachability import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection

@@ -1,27 +1,22 @@
 """``fleethook doctor``: examine the registration with an apiserver or a kcp, and name a remedy for each fault."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterator, Sequence
+import re
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final, get_args
+from typing import Annotated, Final, NamedTuple, get_args
 
 from fleethook.cli.command_line import CHECK_FAILED, Option, fail
-from fleethook.cli.doctor.registration_and_rights import (
+from fleethook.cli.doctor.registered_webhooks import (
     Diagnosis,
     Level,
-    ServiceName,
+    RegisteredWebhook,
     check_policies,
     check_registration,
-    check_service,
-    check_version,
-    find_accounts,
     find_registered,
-    find_services,
-    judge_rights,
-    list_rights,
 )
 from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
-from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
+from fleethook.cli.inputs.cluster_reader import Right, describe_rules, list_missing, read_resource
 from fleethook.cli.inputs.kcp_export import WRITE_VERBS
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
@@ -43,7 +38,9 @@ from fleethook.cluster.registration.webhook_configurations import API_VERSION, M
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import cluster_of
+from fleethook.settings import Settings
 
+_MIN_MINOR: Final = 30  # the chart's kubeVersion
 _STYLES: Final = {"ok": "green", "note": "cyan", "unknown": "magenta", "warning": "yellow", "error": "bold red"}
 
 
@@ -115,6 +112,89 @@ async def run_allowed(check: str, examination: Awaitable[list[Diagnosis]]) -> li
         if error.code != FORBIDDEN:
             raise
         return [Diagnosis("unknown", check, f"not examined: {error.message}", "give the user this right")]
+
+
+def check_version(major: str, minor: str, git_version: str) -> Diagnosis:
+    """Check the version of the apiserver."""
+    number = re.match(r"\d*", minor)
+    is_old = major == "1" and number is not None and int(number[0] or 0) < _MIN_MINOR
+    if is_old:
+        text = f"kube-apiserver {git_version} is older than 1.{_MIN_MINOR}, so match conditions may not work"
+        return Diagnosis("error", "versions", text, "upgrade the cluster")
+    return Diagnosis("ok", "versions", f"kube-apiserver {git_version}")
+
+
+_SERVICE: Final = "service"
+_DEFAULT_PORT: Final = 443
+
+
+class ServiceName(NamedTuple):
+    """A Service that webhooks name, and the port."""
+
+    namespace: str
+    name: str
+    port: int
+
+
+def find_services(registered: Iterable[RegisteredWebhook]) -> list[ServiceName]:
+    """Return the Services that webhooks name, sorted."""
+    named = [one.service for one in registered if one.service]
+    return sorted(
+        {ServiceName(str(one["namespace"]), str(one["name"]), int(one.get("port") or _DEFAULT_PORT)) for one in named}
+    )
+
+
+def check_service(name: ServiceName, service: JSONObject | None, slices: Sequence[JSONObject]) -> Diagnosis:
+    """Check that a Service has the port that webhooks name, and a ready endpoint."""
+    shown = f"{name.namespace}/{name.name}"
+    if service is None:
+        remedy = "install the chart in this namespace, or correct clientConfig.service of the webhooks"
+        return Diagnosis("error", _SERVICE, f"the Service {shown} of the webhooks does not exist", remedy)
+    ports = [as_object(port).get("port") for port in as_object(service.get("spec")).get("ports") or ()]
+    if name.port not in ports:
+        present = ", ".join(map(str, ports)) or "none"
+        text = f"the webhooks name port {name.port} of the Service {shown}, which has {present}"
+        return Diagnosis("error", _SERVICE, text, "correct the port of the webhooks or of the Service")
+    ready = _count_ready(slices)
+    if not ready:
+        remedy = "find out why no Pod is ready: `kubectl describe pod`, the log of the server, GET /readyz"
+        return Diagnosis("error", _SERVICE, f"the Service {shown} has no ready endpoint", remedy)
+    return Diagnosis("ok", _SERVICE, f"the Service {shown} has {ready} ready endpoint{'' if ready == 1 else 's'}")
+
+
+def _count_ready(slices: Iterable[JSONObject]) -> int:
+    """Return the number of ready addresses. An absent condition means ready (discovery.k8s.io/v1)."""
+    endpoints = [as_object(endpoint) for each in slices for endpoint in each.get("endpoints") or ()]
+    return sum(
+        len(endpoint.get("addresses") or ())
+        for endpoint in endpoints
+        if as_object(endpoint.get("conditions")).get("ready") is not False
+    )
+
+
+def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
+    """Return the service accounts of Pods as ``NAMESPACE/NAME``."""
+    found = set()
+    for pod in pods:
+        namespace, spec = as_object(pod.get("metadata")).get("namespace"), as_object(pod.get("spec"))
+        found.add(f"{namespace}/{spec.get('serviceAccountName') or 'default'}")
+    return found
+
+
+def list_rights(engines: Collection[str]) -> list[Right]:
+    """Return the rights to follow the kinds on which the answers of these engines depend."""
+    settings = Settings.model_construct()
+    followed = [load_reference(one.resources)(settings) for one in enabled_engines(engines) if one.resources]
+    kinds = dict.fromkeys((one.group, one.plural) for each in followed for one in each.needed if one.only is None)
+    return [(group, plural, verb) for group, plural in kinds for verb in ("list", "watch")]
+
+
+def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Diagnosis:
+    """Return the finding about the rights of a service account, ``NAMESPACE/NAME``."""
+    if missing:
+        text = f"the service account {account} lacks {len(missing)} of the {checked} rights that the server needs"
+        return Diagnosis("error", "rights", text, describe_rules(missing, subject="the service account"))
+    return Diagnosis("ok", "rights", f"the service account {account} has all {checked} rights that were checked")
 
 
 class Doctor:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.admission.rule_scope_and_options import DEFAULT_CONDITIONS
-from fleethook.cli.doctor.registration_and_rights import Diagnosis, RegisteredWebhook
+from fleethook.cli.doctor.registered_webhooks import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.watched_resources import api_path

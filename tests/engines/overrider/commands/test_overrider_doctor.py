@@ -11,7 +11,7 @@ from fleethook.cluster.registration.webhook_configurations import (
 )
 from fleethook.engines.overrider.commands.overrider_doctor import check_configurations, check_definition
 from schemas.definitions import RESOURCES, custom_resource_definition
-from tests.cli.doctor.test_registration_and_rights import levels
+from tests.cli.doctor.test_registered_webhooks import levels
 from tests.engines.overrider.controller.test_openyurt_renderer_and_definition import upstream
 
 (DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fleethook.cli.doctor.doctor import Doctor, run_allowed
-from fleethook.cli.doctor.registration_and_rights import Diagnosis, is_called, name_configuration
+from fleethook.cli.doctor.registered_webhooks import Diagnosis, is_called, name_configuration
 from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
 from fleethook.cluster.registration.rule_webhooks_and_outage import SUFFIX
