@@ -28,7 +28,14 @@ from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.server.protocol.connections import ClientConnection, Connections
-from fleethook.server.protocol.head_limits_and_timeouts import HEADER_SECONDS, REQUEST_SECONDS, Guard, GuardedProtocol
+from fleethook.server.protocol.head_limits_and_timeouts import (
+    HEADER_SECONDS,
+    KEEP_ALIVE_SECONDS,
+    REQUEST_SECONDS,
+    WRITE_SECONDS,
+    Guard,
+    GuardedProtocol,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,15 +49,7 @@ _RECEIVE_BYTES: Final = 64 * 1024
 # Length of the kernel's queue of connections that wait for accept; uvicorn's default.
 _BACKLOG: Final = 2048
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-WRITE_SECONDS: Final = 15.0
-"""Until a client that acknowledges no sent byte is disconnected."""
-# Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
-# closes first, so no request meets a connection that is closing.
-KEEP_ALIVE_SECONDS: Final = 120
 SHUTDOWN_SECONDS: Final = 25
 """For requests in flight to finish at shutdown."""
 

@@ -28,6 +28,11 @@ HEADER_SECONDS: Final = 10.0
 """From accepting a connection to the end of the headers of its first request."""
 REQUEST_SECONDS: Final = 30.0
 """From the first byte of a request to its last."""
+WRITE_SECONDS: Final = 15.0
+"""Until a client that acknowledges no sent byte is disconnected."""
+# Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
+# closes first, so no request meets a connection that is closing.
+KEEP_ALIVE_SECONDS: Final = 120
 # An apiserver sends less than 1 KiB of headers, and proxies add some. nginx and Apache accept 64 KiB in total. The
 # limit bounds the memory that an unknown client can hold with one connection.
 _HEADER_LIMIT: Final = 64 * 1024
