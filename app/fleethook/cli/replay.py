@@ -18,13 +18,19 @@ from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject
-from fleethook.recordings.recording_format import FILE_SUFFIX, Record, RecordEntry, RecordProblem, read_entries
+from fleethook.recordings.recording_format import (
+    FILE_SUFFIX,
+    Record,
+    RecordEntry,
+    RecordProblem,
+    find_recordings,
+    read_entries,
+)
 from fleethook.recordings.replay.decision_changes import ChangedDecision, describe_change, describe_patch
 from fleethook.recordings.replay.review_replay import OFFLINE, ChangeGroup, Replayed, Report, batch, replay_reviews
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import settle_garbage_collector
 
-_SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
 TakeProblem = Callable[[RecordProblem], None]
 """Takes a problem of the input."""
 
@@ -37,10 +43,7 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(one for one in path.rglob("*.jsonl*") if one.name.endswith(_SUFFIXES) and one.is_file())
-            if not inside:
-                fail(f"{path} has no recording (*{FILE_SUFFIX} or *.jsonl)")
-            found += inside
+            found += find_recordings(path) or fail(f"{path} has no recording (*{FILE_SUFFIX} or *.jsonl)")
         elif path != STANDARD_INPUT and not path.exists():
             fail(f"{path} does not exist")
         else:

@@ -11,6 +11,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
@@ -81,6 +82,7 @@ def wrap_body(body: bytes) -> msgspec.Raw:
 FORMAT_NAME: Final = "fleethook.io/records"
 FORMAT: Final = f"{FORMAT_NAME}/v1"
 FILE_SUFFIX: Final = ".jsonl.gz"
+_SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
 FILE_NAME: Final = re.compile(r"reviews-(?P<start>\d{8}T\d{6}Z)-(?P<writer>[0-9a-f]{8})-(?P<number>\d{6,})\.jsonl\.gz")
 """Matches the name of a file: the UTC time at which its writer started, the writer's random id, a running number."""
 
@@ -94,6 +96,12 @@ def name_file(start: str, writer: str, number: int) -> str:
         number: The running number of the file, from 1.
     """
     return f"reviews-{start}-{writer}-{number:06d}{FILE_SUFFIX}"
+
+
+def find_recordings(directory: Path) -> list[Path]:
+    """Return the recordings below a directory, compressed or not, by name."""
+    found = directory.rglob("*.jsonl*")
+    return sorted(path for path in found if path.name.endswith(_SUFFIXES) and path.is_file())
 
 
 class Header(msgspec.Struct, kw_only=True):

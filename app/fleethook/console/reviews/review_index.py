@@ -10,10 +10,10 @@ import msgspec
 
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.recording_format import (
-    FILE_SUFFIX,
     BodyError,
     RecordEntry,
     RecordProblem,
+    find_recordings,
     read_entries,
     unwrap_body,
 )
@@ -150,7 +150,6 @@ MAX_REVIEWS: Final = 200_000
 """Reviews whose facts are kept, those of the newest files: about 100 MB."""
 MAX_PROBLEMS: Final = 20
 """Problems of one file that are kept."""
-_SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
 # A page does not wait longer for files that are being read, and shows the former facts.
 _PATIENCE_SECONDS: Final = 0.2
 
@@ -234,7 +233,7 @@ class ReviewIndex:
         return next((summary for summary in summaries if summary.line == line), None)
 
     async def _read(self) -> None:
-        newest_first, known = await self._worker.run("", _list_files, self._directory), dict[str, FileFacts]()
+        newest_first, known = await self._worker.run("", _list_states, self._directory), dict[str, FileFacts]()
         total = left_out = 0
         for name, size, changed in newest_first:
             if total >= MAX_REVIEWS:
@@ -265,16 +264,15 @@ def _join_facts(files: Sequence[str], facts: Sequence[FileFacts]) -> Indexed:
     )
 
 
-def _list_files(directory: Path) -> list[tuple[str, int, int]]:
+def _list_states(directory: Path) -> list[tuple[str, int, int]]:
     """Return name, size and modification time of the recordings below a directory, newest first."""
     found = []
-    for path in directory.rglob("*.jsonl*"):
-        if path.name.endswith(_SUFFIXES) and path.is_file():
-            try:
-                facts = path.stat()
-            except OSError:  # deleted meanwhile
-                continue
-            found.append((path.relative_to(directory).as_posix(), facts.st_size, facts.st_mtime_ns))
+    for path in find_recordings(directory):
+        try:
+            facts = path.stat()
+        except OSError:  # deleted meanwhile
+            continue
+        found.append((path.relative_to(directory).as_posix(), facts.st_size, facts.st_mtime_ns))
     return sorted(found, key=lambda one: (one[2], one[0]), reverse=True)
 
 
