@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.conditions_and_events import parse_time
+from fleethook.cluster.leader_election import describe_lease
 from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.registration.rule_webhooks_and_outage import describe_outage, read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.model.json import JSONObject, as_object, list_objects
+
+if TYPE_CHECKING:
+    from fleethook.console.context import ConsoleContext
 
 Severity = Literal["outage", "failing", "error", "waiting", "warning"]
 """``outage``: webhooks call a server that is gone. ``failing``: something fails now. ``error``: it cannot work as
@@ -139,6 +143,18 @@ def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
     ]
 
 
+def list_unread_lines(lease: str, metrics: str) -> list[AttentionLine]:
+    """Return the lines about the state of a server that cannot be read.
+
+    Args:
+        lease: Why the Lease cannot be read, ``""`` if it can.
+        metrics: The same of the metrics.
+    """
+    of_lease = AttentionLine("failing", "Lease of the leader", f"it cannot be read: {lease}", "/#leader-title")
+    of_metrics = AttentionLine("failing", "Metrics of the server", f"they cannot be read: {metrics}", "/#rates-title")
+    return [line for line, problem in ((of_lease, lease), (of_metrics, metrics)) if problem]
+
+
 class StoppedServer(NamedTuple):
     """Servers that no longer answer, although webhooks call them.
 
@@ -171,6 +187,22 @@ def group_by_server(configurations: Iterable[Any]) -> dict[str, list[JSONObject]
         if namespace := read_server_namespace(configuration) or next(named, ""):
             found.setdefault(namespace, []).append(configuration)
     return found
+
+
+async def find_stopped(context: "ConsoleContext") -> list[StoppedServer]:
+    """Return the servers that webhook configurations name, and whose Lease no leader holds."""
+    if context.lease is None:
+        return []
+    servers = []
+    for namespace, configurations in sorted(group_by_server(context.list_configurations()).items()):
+        state = await context.lease.watch(namespace).find()
+        leader = describe_lease(state.lease, now=datetime.now(UTC))
+        # A server without a leader has no Lease. Only a leader registers rules.
+        is_unled = leader.state == "absent" and not any(map(read_server_namespace, configurations))
+        if state.is_read and not state.problem and leader.state != "leads" and not is_unled:
+            reason = leader.explain_end(namespace)
+            servers.append(StoppedServer(namespace, reason, configurations, len(context.list_covered())))
+    return servers
 
 
 def list_outage_lines(stopped: Iterable[StoppedServer]) -> list[AttentionLine]:

@@ -11,18 +11,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.leader_election import describe_lease
-from fleethook.cluster.registration.rule_webhooks_and_outage import read_server_namespace
 from fleethook.cluster.store import Store
 from fleethook.console.attention_lines import (
     Attention,
-    AttentionLine,
     FirstSeen,
-    StoppedServer,
+    find_stopped,
     group_by_server,
     join_attention,
     list_outage_lines,
     list_review_lines,
     list_source_lines,
+    list_unread_lines,
 )
 from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.page_frame import Context, find_context, render
@@ -36,27 +35,6 @@ from fleethook.console.review_rates import (
     rate_recordings,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject
-
-
-def _find_servers(context: ConsoleContext) -> dict[str, list[JSONObject]]:
-    return group_by_server(context.list_configurations())
-
-
-async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
-    """Return the servers that webhook configurations name, and whose Lease no leader holds."""
-    if context.lease is None:
-        return []
-    servers = []
-    for namespace, configurations in sorted(_find_servers(context).items()):
-        state = await context.lease.watch(namespace).find()
-        leader = describe_lease(state.lease, now=datetime.now(UTC))
-        # A server without a leader has no Lease. Only a leader registers rules.
-        is_unled = leader.state == "absent" and not any(map(read_server_namespace, configurations))
-        if state.is_read and not state.problem and leader.state != "leads" and not is_unled:
-            reason = leader.explain_end(namespace)
-            servers.append(StoppedServer(namespace, reason, configurations, len(context.list_covered())))
-    return servers
 
 
 class KindCount(NamedTuple):
@@ -116,12 +94,7 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     context, now = find_context(request), datetime.now(UTC)
     leader = await _find_leader(context)
     lines = [*list_outage_lines(await find_stopped(context)), *list_source_lines(context.parts())]
-    if problem := leader["lease_problem"]:
-        lines.append(AttentionLine("failing", "Lease of the leader", f"it cannot be read: {problem}", "/#leader-title"))
-    if context.sampler is not None and (problem := context.sampler.find().problem):
-        lines.append(
-            AttentionLine("failing", "Metrics of the server", f"they cannot be read: {problem}", "/#rates-title")
-        )
+    lines += list_unread_lines(leader["lease_problem"], context.sampler.find().problem if context.sampler else "")
     if context.reviews is not None:
         indexed = await context.reviews.find()
         lines += await context.worker.run("", list_review_lines, indexed.reviews)
@@ -168,7 +141,7 @@ async def _find_leader(context: ConsoleContext) -> dict[str, Any]:
     }
     if context.lease is None:
         return values
-    named = next(iter(_find_servers(context)), context.lease.namespace)
+    named = next(iter(group_by_server(context.list_configurations())), context.lease.namespace)
     namespace = context.settings.namespace or named
     state = await context.lease.watch(namespace).find()
     leader = describe_lease(state.lease, now=datetime.now(UTC)) if state.is_read else None

@@ -17,10 +17,9 @@ from fleethook.cluster.registration.consumer_bindings_and_webhooks import is_our
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.rule_webhooks_and_outage import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.console.attention_lines import Attention, AttentionLine
+from fleethook.console.attention_lines import Attention, AttentionLine, find_stopped
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.page_frame import Context, find_context, render
-from fleethook.console.pages.overview import find_stopped
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.kcp import API_BINDING
 
