@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from fleethook.cli.command_line import Option, fail
 from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.options import ContextOption
+from fleethook.cli.output.text_output import write_error
 from fleethook.model.json import as_object, list_objects
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ def find_kubeconfig(given: Path | None, *, hint: str = "") -> Path:
         reason = f"names {listed}, which does not exist" if listed else f"is not set, and there is no file {path}"
         fail(f"there is no kubeconfig: ${VARIABLE} {reason}{hint}")
     return path
+
+
+def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_option: str = "-f") -> Path:
+    """Return the kubeconfig of a command without files. A note names it if no option does. Exits if there is none."""
+    hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
+    found = find_kubeconfig(kubeconfig, hint=hint)
+    if kubeconfig is None and context is None:
+        write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
+    return found
 
 
 def list_files(kubeconfig: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.cli.command_line import CHECK_FAILED, fail
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig, find_namespace
+from fleethook.cli.inputs.kubeconfig import find_default_cluster, find_namespace
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
     ChangeOption,
@@ -95,15 +95,6 @@ class SourceOptions(NamedTuple):
         if given.files or given.in_cluster:
             return given
         return given._replace(kubeconfig=find_default_cluster(self.kubeconfig, self.context, files_option=files_option))
-
-
-def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_option: str = "-f") -> Path:
-    """Return the kubeconfig of a command without files. A note names it if no option does. Exits if there is none."""
-    hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
-    found = find_kubeconfig(kubeconfig, hint=hint)
-    if kubeconfig is None and context is None:
-        write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
-    return found
 
 
 class InputObjects(NamedTuple):

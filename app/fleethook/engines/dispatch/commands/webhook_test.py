@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from fleethook.cli.command_line import CommandGroup, Option, fail
 from fleethook.cli.inputs.cluster_reader import Show
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
+from fleethook.cli.inputs.kubeconfig import find_default_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.objects_with_changes import (
     InputObjects,
     SourceOptions,
     check_options,
-    find_default_cluster,
     read_source,
     select_dispatching,
     warn_about,

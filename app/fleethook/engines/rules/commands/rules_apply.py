@@ -14,9 +14,9 @@ from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option, fail
 from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
 from fleethook.cli.inputs.kcp_export import check_rights, find_urls
-from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions, find_default_cluster
 from fleethook.cli.inputs.manifests import read_manifests
-from fleethook.cli.inputs.objects_with_changes import fill_store, find_default_cluster
+from fleethook.cli.inputs.objects_with_changes import fill_store
 from fleethook.cli.options import (
     FilenameOption,
     InputOptions,
