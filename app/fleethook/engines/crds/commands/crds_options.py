@@ -15,13 +15,8 @@ from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.download_policy import Fetched, fetch
-from fleethook.engines.crds.instance.release_defaults_lifecycle import is_release, parse_release
-from fleethook.engines.crds.instance.source_and_secrets import (
-    SelectedSource,
-    TarballSource,
-    build_release_url,
-    select_source,
-)
+from fleethook.engines.crds.instance.release_defaults_lifecycle import build_release_url, is_release, parse_release
+from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, TarballSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA, SHA256_FORM, Policy
 

@@ -34,6 +34,7 @@ from fleethook.engines.crds.download.requests_and_connections import (
     Validators,
     build_tls_context,
     check_credentials,
+    check_host,
     find_redirect,
     follow_redirects,
     parse_address,
@@ -166,7 +167,7 @@ def _send(job: Job, hop: Hop, validators: Validators) -> TransferResult | str:
 
 
 def _request(job: Job, hop: Hop, validators: Validators) -> TransferResult | str:
-    _check_host(hop.url, job.allow_hosts)
+    check_host(hop.url, job.allow_hosts)
     source = job.source
     proxy = choose_proxy(hop.url, job.environment, explicit=source.proxy_url, exceptions=source.no_proxy)
     if proxy and not job.allow_private:
@@ -183,13 +184,6 @@ def _request(job: Job, hop: Hop, validators: Validators) -> TransferResult | str
     with send_request(request, job.deadline) as response:
         target = find_redirect(response.status, response.headers, hop.url)
         return target if target is not None else _receive(job, hop, response, validators)
-
-
-def _check_host(url: str, allowed: tuple[str, ...]) -> None:
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    names = [name.lower() for name in allowed]
-    if names and not any(host == name or (name.startswith(".") and host.endswith(name)) for name in names):
-        raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
 def _receive(job: Job, hop: Hop, response: BaseHTTPResponse, known: Validators) -> TransferResult:

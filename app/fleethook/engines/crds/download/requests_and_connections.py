@@ -202,6 +202,14 @@ def refuse_private_literal(host: str) -> None:
         raise PrivateAddressError(host)
 
 
+def check_host(url: str, allowed: tuple[str, ...]) -> None:
+    """Raise AttemptError if the host of a URL is not allowed: by its name, or by ``.suffix``; empty allows any."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    names = [name.lower() for name in allowed]
+    if names and not any(host == name or (name.startswith(".") and host.endswith(name)) for name in names):
+        raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
+
+
 _HEADERS: Final = {
     "User-Agent": "fleethook",
     "Accept": "*/*",

@@ -1,6 +1,6 @@
 """A Karmada instance as an object: its release, its defaults, and its lifecycle.
 
-Releases are parsed from versions and images. Upstream: pkg/version/release.go and
+Releases are parsed from versions and images, and have the URLs of tarballs. Upstream: pkg/version/release.go and
 operator/pkg/init.go (v1.17.1).
 
 The release of an instance is that of its images. Upstream's proposal has this as a goal
@@ -27,6 +27,7 @@ _SEMANTIC: Final = re.compile(
     rf"v?(?P<version>{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_IDENTIFIERS})?(?:\+{_IDENTIFIERS})?)", re.ASCII
 )
 _RELEASE: Final = re.compile(rf"v{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-(?:alpha|beta|rc)\.{_NUMBER})?", re.ASCII)
+_RELEASE_URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 # The suffix of `git describe`, as in pkg/version/release.go.
 _COMMITS: Final = re.compile(r"-[0-9]+-g[0-9a-z]{7}")
 
@@ -48,6 +49,11 @@ def parse_release(version: str) -> str:
         text = f"unexpected karmada invalid version <nil>: {version!r} is not a semantic version such as v1.10.0"
         raise CRDsError(Exit.USAGE, text)
     return f"v{_COMMITS.split(found['version'], maxsplit=1)[0]}"
+
+
+def build_release_url(release: str) -> str:
+    """Return the URL of a release's tarball."""
+    return _RELEASE_URL.format(version=release)
 
 
 # Components with Karmada's version. The others (etcd, kube-apiserver, kube-controller-manager) have their own versions.

@@ -20,7 +20,11 @@ from fleethook.engines.crds.instance.instance_validation import (
     is_chosen_by_version,
     warn_about_release,
 )
-from fleethook.engines.crds.instance.release_defaults_lifecycle import parse_release, read_instance_release
+from fleethook.engines.crds.instance.release_defaults_lifecycle import (
+    build_release_url,
+    parse_release,
+    read_instance_release,
+)
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, TIMEOUT_SECONDS, CRDTarball, HTTPSource, LocalSource, Policy
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -43,7 +47,6 @@ _AUTHORITIES: Final = "ca.crt"
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(CRDTarball)
-_RELEASE_URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 
 
 class Credentials(NamedTuple):
@@ -157,11 +160,6 @@ def _choose_release(karmada: JSONObject, *, version: str, follow_instance: bool)
     if instance in ("", operator):
         return operator, []
     return operator, [warn_about_release(instance, operator)]
-
-
-def build_release_url(release: str) -> str:
-    """Return the URL of a release's tarball."""
-    return _RELEASE_URL.format(version=release)
 
 
 def _build_http_source(http: HTTPSource, *, url: str) -> TarballSource:
