@@ -29,12 +29,11 @@ from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import 
     ensure_fresh_overrider,
 )
 from fleethook.engines.overrider.admission.overrider_admission import (
-    LiveAdmission,
     default_overrider,
     validate_overrider,
     validate_subject,
 )
-from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
+from fleethook.engines.overrider.admission.server_dry_run import LiveAdmission, ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings

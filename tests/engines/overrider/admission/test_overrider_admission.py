@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.admission import overrider_admission
-from fleethook.engines.overrider.admission.overrider_admission import LiveAdmission, default_overrider
-from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
+from fleethook.engines.overrider.admission.overrider_admission import default_overrider
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, MAX_VALUES
-from fleethook.model.admission import AdmissionRequest, Response, allowed
-from fleethook.work.threads_and_gc import Worker
+from fleethook.model.admission import Response
 from tests.builders import (
     API,
     container,
@@ -165,84 +161,3 @@ def test_a_patch_has_so_many_values_at_most() -> None:
     value = [{"name": "a", "value": "b"}] * (MAX_VALUES // 3)
     answer = validate(overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/env", value)])))
     assert f"entries[0].patches[0]: has more than {MAX_VALUES} values, which is the limit" in answer.message
-
-
-SUBJECT = yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool("a"), pool("b")])
-RULE = overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/args", ["x"])]))
-FIELD = "spec.template.spec.containers[0].args[0]"
-REFUSED = APIError(422, "Invalid", "is invalid", [(FIELD, "Invalid value: x")])
-TEXT = "kube-apiserver refuses the Deployment: /spec/template/spec/containers/0/args/0: Invalid value: x"
-
-
-def live(
-    *errors: Exception | None,
-    objects: tuple[dict[str, Any], ...] = (SUBJECT, RULE),
-    limit: int = 4,
-) -> LiveAdmission:
-    answers = [*errors]
-
-    async def send(_cluster: str, _path: str, _workload: dict[str, Any]) -> None:
-        if answers and (error := answers.pop(0)) is not None:
-            raise error
-
-    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Worker())
-
-
-def edited(subject: dict[str, Any]) -> dict[str, Any]:
-    changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(subject))
-    changed["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]["priority"] = 1
-    return changed
-
-
-def edit() -> AdmissionRequest:
-    kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppSet"}
-    return msgspec.structs.replace(
-        request(edited(SUBJECT), "UPDATE", SUBJECT), kind=msgspec.convert(kind, type(request(SUBJECT).kind))
-    )
-
-
-async def test_an_overrider_is_refused_with_the_message_and_its_entry() -> None:
-    asked = request(RULE)
-    answer = await live(REFUSED).check_overrider(asked, allowed(warnings=["w"]))
-    assert answer is not None
-    assert not answer.allowed
-    assert [(cause.field, cause.message) for cause in answer.causes] == [
-        ("entries[0].patches[0]", f"node pool a: {TEXT}")
-    ]
-    assert answer.warnings == ("w",)
-
-
-@pytest.mark.parametrize(
-    ("asked", "response", "limit"),
-    [
-        (request(RULE), allowed(), 4),
-        (request(RULE, "UPDATE", RULE), allowed(), 4),
-        (request(RULE), Response(allowed=False), 4),
-        (request(RULE), allowed(), 0),
-    ],
-)
-async def test_other_answers_stay(asked: AdmissionRequest, response: Response, limit: int) -> None:
-    errors = () if limit and response.allowed and asked.operation == "CREATE" else (REFUSED,)
-    assert await live(*errors, limit=limit).check_overrider(asked, response) is None
-
-
-async def test_an_overrider_without_its_subject_sends_nothing() -> None:
-    asked = request(RULE)
-    assert await live(REFUSED, objects=()).check_overrider(asked, allowed()) is None
-
-
-async def test_what_could_not_be_checked_is_a_warning() -> None:
-    asked = request(RULE)
-    answer = await live(APIError(429, "TooManyRequests", "later")).check_overrider(asked, allowed())
-    assert answer is not None
-    assert answer.allowed
-    assert "later" in answer.warnings[0]
-
-
-async def test_an_edit_of_a_subject_is_admitted_with_a_warning() -> None:
-    asked = edit()
-    warned = await live(REFUSED).check_subject(asked, allowed())
-    assert warned is not None
-    assert warned.allowed
-    assert warned.warnings == (f"YurtAppOverrider default/demo1: entries[0].patches[0]: node pool a: {TEXT}",)
-    assert await live(REFUSED, objects=(SUBJECT,)).check_subject(asked, allowed()) is None

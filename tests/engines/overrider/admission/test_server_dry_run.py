@@ -3,15 +3,25 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.overrider.admission.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
+from fleethook.engines.overrider.admission.server_dry_run import (
+    RIGHT,
+    LiveAdmission,
+    ServerDryRun,
+    Trials,
+    select_trials,
+    to_pointer,
+)
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.subject.subject_and_pools import Subject
+from fleethook.model.admission import AdmissionRequest, Response, allowed
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import container, entry, overrider, patch, pod_template, pool, yurt_app_set
+from fleethook.work.threads_and_gc import Worker
+from tests.builders import container, entry, overrider, patch, pod_template, pool, request, store_of, yurt_app_set
 
 POOLS = [f"p{number}" for number in range(40)]
 SUBJECT = Subject(
@@ -136,3 +146,89 @@ async def test_a_missing_right_is_reported_once() -> None:
 )
 def test_fields_become_pointers(field: str, pointer: str) -> None:
     assert to_pointer(field) == pointer
+
+
+APPS = yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool("a"), pool("b")])
+
+
+ARGS = overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/args", ["x"])]))
+
+
+REFUSED = APIError(422, "Invalid", "is invalid", [(FIELD, "Invalid value: x")])
+
+
+TEXT = "kube-apiserver refuses the Deployment: /spec/template/spec/containers/0/args/0: Invalid value: x"
+
+
+def live(
+    *errors: Exception | None,
+    objects: tuple[dict[str, Any], ...] = (APPS, ARGS),
+    limit: int = 4,
+) -> LiveAdmission:
+    answers = [*errors]
+
+    async def send(_cluster: str, _path: str, _workload: dict[str, Any]) -> None:
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+
+    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Worker())
+
+
+def edited(subject: dict[str, Any]) -> dict[str, Any]:
+    changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(subject))
+    changed["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]["priority"] = 1
+    return changed
+
+
+def edit() -> AdmissionRequest:
+    kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppSet"}
+    return msgspec.structs.replace(
+        request(edited(APPS), "UPDATE", APPS), kind=msgspec.convert(kind, type(request(APPS).kind))
+    )
+
+
+async def test_an_overrider_is_refused_with_the_message_and_its_entry() -> None:
+    asked = request(ARGS)
+    answer = await live(REFUSED).check_overrider(asked, allowed(warnings=["w"]))
+    assert answer is not None
+    assert not answer.allowed
+    assert [(cause.field, cause.message) for cause in answer.causes] == [
+        ("entries[0].patches[0]", f"node pool a: {TEXT}")
+    ]
+    assert answer.warnings == ("w",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "response", "limit"),
+    [
+        (request(ARGS), allowed(), 4),
+        (request(ARGS, "UPDATE", ARGS), allowed(), 4),
+        (request(ARGS), Response(allowed=False), 4),
+        (request(ARGS), allowed(), 0),
+    ],
+)
+async def test_other_answers_stay(asked: AdmissionRequest, response: Response, limit: int) -> None:
+    errors = () if limit and response.allowed and asked.operation == "CREATE" else (REFUSED,)
+    assert await live(*errors, limit=limit).check_overrider(asked, response) is None
+
+
+async def test_an_overrider_without_its_subject_sends_nothing() -> None:
+    asked = request(ARGS)
+    assert await live(REFUSED, objects=()).check_overrider(asked, allowed()) is None
+
+
+async def test_what_could_not_be_checked_is_a_warning() -> None:
+    asked = request(ARGS)
+    answer = await live(APIError(429, "TooManyRequests", "later")).check_overrider(asked, allowed())
+    assert answer is not None
+    assert answer.allowed
+    assert "later" in answer.warnings[0]
+
+
+async def test_an_edit_of_a_subject_is_admitted_with_a_warning() -> None:
+    asked = edit()
+    warned = await live(REFUSED).check_subject(asked, allowed())
+    assert warned is not None
+    assert warned.allowed
+    assert warned.warnings == (f"YurtAppOverrider default/demo1: entries[0].patches[0]: node pool a: {TEXT}",)
+    assert await live(REFUSED, objects=(APPS,)).check_subject(asked, allowed()) is None

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
-from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
+from fleethook.engines.overrider.plan.plan_cache import (
+    MAX_FILLED,
+    FilledPlans,
+    PlanCache,
+    PoolPlan,
+    SubjectPlans,
+    same_input,
+)
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1, tweaks_of
@@ -380,3 +387,33 @@ def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
         assert image_of(PoolPlan(shared, PoolValues(f"p{number}"), filled=filled)) == f"r.io/p{number}:1"
     assert second.full is not evicted
     assert first.full is kept
+
+
+def changed(**metadata: Any) -> dict[str, Any]:
+    document = yurt_app_set()
+    document["metadata"] |= metadata
+    return document
+
+
+@pytest.mark.parametrize(
+    ("known", "now"),
+    [
+        (None, None),
+        (yurt_app_set(), copy.deepcopy(yurt_app_set())),
+        (yurt_app_set(), {**yurt_app_set(), "status": {"replicas": 3}}),
+        (yurt_app_set(), changed(resourceVersion="7", generation=3, managedFields=[])),
+    ],
+)
+def test_status_and_bookkeeping_are_no_input(known: Any, now: Any) -> None:
+    assert same_input(known, now)
+    assert same_input(now, known)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [None, changed(name="other"), changed(namespace="other"), changed(uid="u"), changed(labels={"a": "b"}), changed(annotations={"a": "b"}),
+     {**yurt_app_set(), "spec": {}}, {**yurt_app_set(), "more": 1}],
+)  # fmt: skip
+def test_anything_else_is_another_input(now: Any) -> None:
+    assert not same_input(yurt_app_set(), now)
+    assert not same_input(now, yurt_app_set())

@@ -1,6 +1,5 @@
 """Tests of the members of subjects of both API versions."""
 
-import copy
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     encode_tweaks,
     list_selections,
     pools_of_subject,
-    same_input,
 )
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import node_pool, store_of, tweak, yurt_app_set, yurt_app_set_v1beta1
+from tests.builders import node_pool, store_of, tweak, yurt_app_set_v1beta1
 
 EAST = {"matchLabels": {"region": "east"}}
 
@@ -44,36 +42,6 @@ def test_a_pool_has_the_tweaks_that_select_it() -> None:
     assert selections.tweaks("b", node_pool("b", {"region": "east"})) == (1, 2)
     assert selections.selects("a", None)
     assert not selections.selects("c", node_pool("c"))
-
-
-def changed(**metadata: Any) -> dict[str, Any]:
-    document = yurt_app_set()
-    document["metadata"] |= metadata
-    return document
-
-
-@pytest.mark.parametrize(
-    ("known", "now"),
-    [
-        (None, None),
-        (yurt_app_set(), copy.deepcopy(yurt_app_set())),
-        (yurt_app_set(), {**yurt_app_set(), "status": {"replicas": 3}}),
-        (yurt_app_set(), changed(resourceVersion="7", generation=3, managedFields=[])),
-    ],
-)
-def test_status_and_bookkeeping_are_no_input(known: Any, now: Any) -> None:
-    assert same_input(known, now)
-    assert same_input(now, known)
-
-
-@pytest.mark.parametrize(
-    "now",
-    [None, changed(name="other"), changed(namespace="other"), changed(uid="u"), changed(labels={"a": "b"}), changed(annotations={"a": "b"}),
-     {**yurt_app_set(), "spec": {}}, {**yurt_app_set(), "more": 1}],
-)  # fmt: skip
-def test_anything_else_is_another_input(now: Any) -> None:
-    assert not same_input(yurt_app_set(), now)
-    assert not same_input(now, yurt_app_set())
 
 
 def test_pools_are_those_node_pools_that_exist_and_are_listed_or_selected() -> None:

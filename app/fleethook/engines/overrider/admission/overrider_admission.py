@@ -6,12 +6,11 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
@@ -25,14 +24,13 @@ from fleethook.engines.overrider.rules.schema_and_binding_rules import (
     read_name,
 )
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject, find_subject
+from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.work.threads_and_gc import Worker
 
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50
@@ -247,52 +245,3 @@ def refuse_overrider(
     return admission.invalid(
         f"YurtAppOverrider {namespace or 'default'}/{name} is invalid: {listed}{more}", shown, warnings=warnings
     )
-
-
-class LiveAdmission(NamedTuple):
-    """Sends the workloads of admitted overriders and subjects to kube-apiserver."""
-
-    dry_runs: ServerDryRun
-    store: StoreView
-    worker: Worker
-
-    async def check_overrider(self, request: AdmissionRequest, response: Response) -> Response | None:
-        """Return the answer to the review of an overrider that the rules admit, None if it stays the same."""
-        if not (self.dry_runs.limit and response.allowed and changes_overrider(request)):
-            return None
-        overrider = request.object
-        namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-        subject = find_subject(overrider, cluster=cluster_of(overrider), namespace=namespace, store=self.store)
-        if subject is None:
-            return None
-        findings = await self._check(overrider, subject)
-        warnings = (*response.warnings, *(finding.text for finding in findings if finding.level == "warning"))
-        errors = [finding.cause() for finding in findings if finding.level == "error"]
-        if errors:
-            return refuse_overrider(overrider, namespace, errors, warnings)
-        return msgspec.structs.replace(response, warnings=warnings) if findings else None
-
-    async def check_subject(self, request: AdmissionRequest, response: Response) -> Response | None:
-        """Return the answer to the review of a subject that the rules admit, None if it stays the same."""
-        if not (self.dry_runs.limit and response.allowed) or request.operation not in ("CREATE", "UPDATE"):
-            return None
-        old, document = request.old_object, request.object
-        parts = as_object(document)
-        is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == parts.get("spec")
-        if is_unchanged or not all(isinstance(parts.get(name), dict) for name in ("metadata", "spec")):
-            return None
-        key = key_of_subject(request)
-        bound = overriders_of(self.store, key)
-        node_pools = NodePools(self.store, key.cluster)
-        edited = read_subject(key, document, node_pools, bound[0]) if bound else None
-        if edited is None:
-            return None
-        findings = await self._check(bound[0], edited[0])
-        texts = [describe_finding(bound[0], finding) for finding in findings]
-        return msgspec.structs.replace(response, warnings=(*response.warnings, *texts)) if texts else None
-
-    async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:
-        pools = pools_to_check(subject, self.store, overrider)
-        select = partial(select_trials, overrider, subject, pools, limit=self.dry_runs.limit)
-        selected = await self.worker.run("", select)
-        return await self.dry_runs.check(selected, subject)

@@ -7,8 +7,9 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import is_behind
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
+from fleethook.engines.overrider.plan.plan_cache import same_input
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding, overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, same_input
+from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -51,9 +51,8 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     Backoff,
     RequiredVersions,
 )
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import same_input
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

@@ -6,7 +6,7 @@ Later entries win over earlier ones. Inside an entry, items apply before patches
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.patch_paths import (
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import (
     END,
     METADATA_MAPS,
     PathError,
@@ -197,7 +197,7 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int]) -> tuple
 
     Raises:
         RenderError: A patch fits no workload, because of a bad pointer, an unknown operation or a missing value. Or
-            more patches apply than `fleethook.engines.overrider.entries.patch_paths` allows.
+            more patches apply than `fleethook.engines.overrider.entries.patch_paths_and_protected_fields` allows.
     """
     listed = as_list(entries)
     chosen = [(f"entries[{number}]", as_object(listed[number])) for number in applying]

@@ -17,10 +17,9 @@ from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
-from fleethook.engines.overrider.subject.subject_and_pools import same_input
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.workload_schema.pool_value_marks import Filler, PoolValues
 
@@ -38,6 +37,24 @@ MAX_WEIGHT: Final = 500_000
 plans."""
 _Key = tuple[str, str, str, str]
 """Cluster, namespace, kind and name of a subject."""
+
+
+_NOT_INPUT: Final = frozenset({"metadata", "status"})
+
+
+def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
+    """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
+    if known is now:
+        return True
+    if known is None or now is None or get_identity(known) != get_identity(now):
+        return False
+    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
+
+
+def get_identity(document: JSONObject) -> tuple[JSON, ...]:
+    """Return the members of an input's metadata that a plan may depend on."""
+    metadata = document["metadata"]
+    return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
 
 
 class FilledPlans:
@@ -149,7 +166,7 @@ class SubjectPlans:
         self.inputs = (subject, overrider)
         self.weight = self.counted = 0
         self._filled: Final = filled or FilledPlans()
-        self._compiler: Final = PlanCompiler(group_kind, subject, overrider)
+        self._compiler: Final = PlanCompiler(group_kind, subject, overrider, identity=get_identity(subject))
         self.depends_on_node_pools: Final = self._compiler.depends_on_node_pools
         """Whether the plans depend on NodePools."""
         self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, _Outcome]]] = {}

@@ -33,7 +33,6 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     count_selections,
     decode_tweaks,
     depends_on_node_pools,
-    get_identity,
     is_v1beta1,
     subject_name,
     topology,
@@ -162,8 +161,10 @@ class PlanCompiler:
         depends_on_node_pools: Whether the plans depend on NodePools.
     """
 
-    def __init__(self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None) -> None:
-        """Index the subject and the overrider; arguments as of `SubjectPlans`."""
+    def __init__(
+        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, identity: JSON
+    ) -> None:
+        """Index the subject and the overrider; arguments as of `SubjectPlans`, with the identity of the subject."""
         self.subject = subject
         self.plans: Final[dict[Hashable, _Shared]] = {}
         self.compiled = 0
@@ -172,7 +173,7 @@ class PlanCompiler:
         self._entries: Final = entries
         self._selection: Final = EntrySelection(entries)
         self.depends_on_node_pools: Final = self._selection.uses_labels or depends_on_node_pools(group_kind, subject)
-        self._has_mark: Final = has_mark((get_identity(subject), subject.get("spec"), entries))
+        self._has_mark: Final = has_mark((identity, subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None

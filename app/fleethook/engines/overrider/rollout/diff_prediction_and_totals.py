@@ -12,7 +12,7 @@ from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.workload_admission import keep_replicas
 from fleethook.engines.overrider.controller.drift_and_action import render_stored
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
 from fleethook.engines.overrider.render.plan_selection import RenderTarget
 from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
@@ -35,7 +35,6 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     has_no_daemon_controller,
     is_v1beta1,
     pools_of_subject,
-    same_input,
 )
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.engines.overrider.template.template_builder import workload_kinds

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.entries.entry_selection import (
     sample_names,
     selected_names,
 )
-from fleethook.engines.overrider.entries.patch_paths import protected_pointer
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import protected_pointer
 from fleethook.engines.overrider.entries.steps_and_limits import ITEMS, LEAVABLE_FIELD, LIMITS, MAX_VALUES
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.image_and_placeholder_rules import (

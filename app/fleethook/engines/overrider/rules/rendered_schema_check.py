@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Final
 
-from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import find_reserved_keys, protected_change
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, Step, Traced
 from fleethook.engines.overrider.render.template_delta import Token, name_tokens
 from fleethook.model.json import JSONObject

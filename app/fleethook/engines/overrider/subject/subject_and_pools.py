@@ -1,7 +1,4 @@
-"""Reads the members of subjects of any API version: templates, workload kinds, tweaks, and selects their node pools.
-
-`same_input` compares subjects, overriders and NodePools by the members that decide on a rendering.
-"""
+"""Reads the members of subjects of any API version: tweaks and topology, and selects their node pools."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -160,24 +157,6 @@ def list_selections(subject: JSONObject, pool: str, present: Iterable[int]) -> I
 def _hash_revision(subject: JSONObject) -> str:
     revision = as_object(subject.get("spec")).get("workload")
     return sha256(msgspec.json.encode(revision, order="deterministic")).hexdigest()[:10]
-
-
-_NOT_INPUT: Final = frozenset({"metadata", "status"})
-
-
-def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
-    """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
-    if known is now:
-        return True
-    if known is None or now is None or get_identity(known) != get_identity(now):
-        return False
-    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
-
-
-def get_identity(document: JSONObject) -> tuple[JSON, ...]:
-    """Return the members of an input's metadata that a plan may depend on."""
-    metadata = document["metadata"]
-    return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
 
 
 class NodePoolView(Protocol):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.entries.patch_paths import (
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import (
     PathError,
     find_target,
     missing_parent,
