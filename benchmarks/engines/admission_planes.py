@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import render_with
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import render_with
 from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import SUBJECT_KINDS

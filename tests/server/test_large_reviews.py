@@ -14,7 +14,7 @@ from fleethook.engines.interpret.lua.lua_machine import Machine
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
-from fleethook.engines.overrider.render.plan_selection import render_selected, select_plan
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import render_selected, select_plan
 from fleethook.engines.overrider.rules import trial_render
 from fleethook.engines.overrider.rules.schema_and_binding_rules import (
     check_fit,

@@ -13,7 +13,7 @@ from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
 from fleethook.engines.overrider.render.overlay_and_defaults import matches, overlay, settle
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender, read_last_render
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import render_with
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import render_with
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff

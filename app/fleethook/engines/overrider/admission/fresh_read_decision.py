@@ -25,9 +25,12 @@ from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.plan_selection import RenderTarget, select_plan
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import has_template
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
+    RenderTarget,
+    has_template,
+    select_plan,
+)
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError

@@ -17,19 +17,19 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.plan_selection import (
-    Rendering,
-    RenderTarget,
-    SelectedPlan,
-    render_selected,
-    select_plan,
-)
 from fleethook.engines.overrider.render.stored_workload_comparison import find_differences
 from fleethook.engines.overrider.render.undo_and_annotations import (
     NEVER_RENDERED,
     RESERVED_PREFIX,
     LastRender,
     read_last_render,
+)
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
+    Rendering,
+    RenderTarget,
+    SelectedPlan,
+    render_selected,
+    select_plan,
 )
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
@@ -296,6 +296,6 @@ def keep_replicas(rendering: Rendering, sent: JSONObject, stored: Mapping[str, J
 
 def _list_template_replicas(plan: Plan) -> tuple[int, ...]:
     """Return the numbers of replicas that OpenYurt's controllers may write, with marks."""
-    number = plan.create.bare["spec"].get("replicas", plan.template.default_replicas)
+    number = plan.template_replicas
     # Without a number, OpenYurt 1.4 writes 0 into an existing workload, and kube-apiserver sets 1 in a new one.
     return (0, 1) if number is None else (number,)

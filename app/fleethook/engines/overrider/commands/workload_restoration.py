@@ -24,8 +24,8 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import NUDGED_ANNOTATION
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.plan_selection import RenderTarget, render
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object

@@ -13,14 +13,19 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.plan_selection import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.render.stored_workload_comparison import (
     MemberDifference,
     find_differences,
     fingerprint,
 )
 from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import compute_patch
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
+    NOTHING_TO_RENDER,
+    Rendering,
+    RenderTarget,
+    compute_patch,
+    render,
+)
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import list_names

@@ -111,6 +111,12 @@ class Plan(msgspec.Struct, frozen=True):
         yield from (leaf for leaf in leaves(self.create.delta) if leaf.tokens != _ALIAS or not self._sets_alias)
 
     @property
+    def template_replicas(self) -> int | None:
+        """The replica count of the template, None if it is unknown."""
+        replicas: int | None = self.create.bare["spec"].get("replicas", self.template.default_replicas)
+        return replicas
+
+    @property
     def new_workload(self) -> JSONObject:
         """The rendered workload without this alias."""
         rendered = self.create.rendered

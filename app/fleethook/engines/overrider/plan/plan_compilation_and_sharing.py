@@ -30,8 +30,6 @@ from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch,
 from fleethook.engines.overrider.rules.missing_pools import lacks_pool
 from fleethook.engines.overrider.subject.subject_and_pools import (
     SetSelections,
-    count_selections,
-    decode_tweaks,
     depends_on_node_pools,
     is_v1beta1,
     subject_name,
@@ -44,6 +42,7 @@ from fleethook.engines.overrider.template.pool_template_and_placement import (
     check_pool_replicas,
 )
 from fleethook.engines.overrider.template.template_builder import templates_of, workload_prefix
+from fleethook.engines.overrider.template.tweaks import count_selections, decode_tweaks
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values

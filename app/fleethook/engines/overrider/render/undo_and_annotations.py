@@ -291,9 +291,30 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
     return list(by_identity.values())
 
 
+def claims_replicas(undo: JSONObject) -> bool:
+    """Return whether a render with this undo has set the replica count."""
+    return "replicas" in as_object(undo.get("spec"))
+
+
+def restore_replicas(workload: JSONObject, replicas: int | None) -> JSONObject:
+    """Restore the template's replica count after an override that had claimed it."""
+    if replicas is None or workload["spec"].get("replicas") == replicas:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def remove_replicas(undo: JSONObject) -> JSONObject:
+    """Return ``undo`` without the replica count, which always reverts to the template's."""
+    spec = as_object(undo.get("spec"))
+    if "replicas" not in spec:
+        return undo
+    kept = {name: step for name, step in spec.items() if name != "replicas"}
+    return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
+
+
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
-"""The tweaks of the last render (`fleethook.engines.overrider.subject.subject_and_pools.encode_tweaks`)."""
+"""The tweaks of the last render (`fleethook.engines.overrider.template.tweaks.encode_tweaks`)."""
 RENDER_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""

@@ -13,10 +13,9 @@ from fleethook.engines.overrider.admission.workload_admission import keep_replic
 from fleethook.engines.overrider.controller.drift_and_action import render_stored
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
-from fleethook.engines.overrider.render.plan_selection import RenderTarget
 from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import render_with
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render_with
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import (
     EFFECTS,
     Effect,

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     read_last_render,
     set_last_render,
 )
-from fleethook.engines.overrider.render.workload_patch_and_name_conflicts import render_with
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import render_with
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
 from fleethook.engines.overrider.template.template_builder import workload_kinds

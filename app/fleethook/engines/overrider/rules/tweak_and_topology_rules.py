@@ -33,14 +33,9 @@ from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
     check_image,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import SetSelections, tweaks_of
-from fleethook.engines.overrider.template.pool_template_and_placement import (
-    PoolSettings,
-    SubjectError,
-    apply_tweaks,
-    list_operations,
-    members_of,
-)
+from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template_builder import TEMPLATES, templates_of, templates_path
+from fleethook.engines.overrider.template.tweaks import apply_tweaks, list_operations
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts
 from fleethook.model.merge_keys import WORKLOAD

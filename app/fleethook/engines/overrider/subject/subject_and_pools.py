@@ -1,11 +1,7 @@
 """Reads the members of subjects of any API version: tweaks and topology, and selects their node pools."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
-from itertools import combinations
 from typing import Final, NamedTuple, Protocol
-
-import msgspec
 
 from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
@@ -99,64 +95,6 @@ class SetSelections:
         """Return the numbers of the tweaks of a node pool; a pool without a NodePool object has no labels."""
         known = node_pool or {"metadata": {"name": pool}}
         return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, known))
-
-
-def encode_tweaks(subject: JSONObject, numbers: Iterable[int]) -> str:
-    """Return the text from which `decode_tweaks` reads tweaks, ``""`` if no labels of NodePools select tweaks.
-
-    OpenYurt writes tweaks into a workload with each revision, which is a hash of ``spec.workload``. If the labels of a
-    NodePool select other tweaks later, the workload keeps its values until the next revision. So it has to remember
-    its tweaks.
-    """
-    if not _has_labelled_tweaks(subject):
-        return ""
-    return f"{_hash_revision(subject)}:{','.join(map(str, numbers))}"
-
-
-def decode_tweaks(subject: JSONObject, text: str) -> tuple[int, ...] | None:
-    """Return the numbers of the tweaks in ``text``, None if it is of another revision of the subject."""
-    revision, _, listed = text.partition(":")
-    if not text or revision != _hash_revision(subject):
-        return None
-    numbers = [int(one) for one in listed.split(",") if one.isdecimal()]
-    return tuple(number for number in numbers if number < len(tweaks_of(subject)))
-
-
-# More tweaks for one node pool whose labels changed since the last revision are unlikely.
-_MAX_FLIPPED: Final = 4
-
-
-def _has_labelled_tweaks(subject: JSONObject) -> bool:
-    return any(as_object(tweak).get("nodepoolSelector") is not None for tweak in tweaks_of(subject))
-
-
-def count_selections(subject: JSONObject) -> int:
-    """Return how many selections of tweaks `list_selections` may yield for one node pool, with the present one."""
-    return 2**_MAX_FLIPPED if _has_labelled_tweaks(subject) else 1
-
-
-def list_selections(subject: JSONObject, pool: str, present: Iterable[int]) -> Iterator[str]:
-    """Yield other tweaks that labels may have selected for a node pool before, as text (`encode_tweaks`).
-
-    Args:
-        subject: A YurtAppSet v1beta1.
-        pool: The name of the pool.
-        present: The tweaks that its labels select now.
-    """
-    tweaks = [as_object(tweak) for tweak in tweaks_of(subject)]
-    labelled = [
-        number
-        for number, tweak in enumerate(tweaks)
-        if tweak.get("nodepoolSelector") is not None and pool not in as_list(tweak.get("pools"))
-    ][:_MAX_FLIPPED]
-    for size in range(1, len(labelled) + 1):
-        for flipped in combinations(labelled, size):
-            yield encode_tweaks(subject, sorted(set(present).symmetric_difference(flipped)))
-
-
-def _hash_revision(subject: JSONObject) -> str:
-    revision = as_object(subject.get("spec")).get("workload")
-    return sha256(msgspec.json.encode(revision, order="deterministic")).hexdigest()[:10]
 
 
 class NodePoolView(Protocol):

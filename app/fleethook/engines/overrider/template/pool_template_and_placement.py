@@ -9,14 +9,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, TWEAK_POOL_TOKEN, fill_pool
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem
-from fleethook.engines.overrider.subject.subject_and_pools import tweaks_of
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.patch import PatchError, StrategicMergeError, apply, strategic_merge
-from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
+from fleethook.patch import StrategicMergeError, strategic_merge
 from fleethook.workload_schema.stored_form_and_aliases import decode_workload
 
 # kube-apiserver refuses updates of these fields (ValidateDeploymentUpdate, ValidateStatefulSetUpdate in
@@ -198,87 +195,6 @@ def _merge_pool_patch(workload: JSONObject, patch: JSON) -> JSONObject:
     if b":null" not in msgspec.json.encode(patch):
         return merged
     return decode_workload(merged, "StatefulSet" if merged["kind"] == "StatefulSet" else "Deployment")
-
-
-_TWEAKS: Final = "spec.workload.workloadTweaks"
-
-
-def apply_tweaks(
-    workload: JSONObject, subject: JSONObject, numbers: Sequence[int], *, kind: str, pool: str
-) -> JSONObject:
-    """Return ``workload`` with tweaks applied.
-
-    Args:
-        workload: The workload that the template describes.
-        subject: A YurtAppSet v1beta1.
-        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_and_pools.SetSelections.tweaks`.
-        kind: Deployment or StatefulSet.
-        pool: The node pool's name.
-
-    Raises:
-        SubjectError: A tweak does not fit the template. OpenYurt's controller then writes no workload.
-    """
-    tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
-    for _, tweak in tweaks:
-        workload = _set_replicas(workload, tweak.get("replicas"))
-        for image in list_objects(tweak.get("containerImages")):
-            workload = _set_image(workload, image)
-    fields, operations = list_operations(tweaks, pool)
-    return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
-
-
-def _set_replicas(workload: JSONObject, replicas: JSON) -> JSONObject:
-    if replicas is None:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
-
-
-def _set_image(workload: JSONObject, image: JSONObject) -> JSONObject:
-    template = as_object(workload["spec"].get("template"))
-    pod_spec = as_object(template.get("spec"))
-    changed = {
-        member: [_set_container_image(container, image) for container in pod_spec[member]]
-        for member in ("containers", "initContainers")
-        if isinstance(pod_spec.get(member), list)
-    }
-    spec = {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}
-    return {**workload, "spec": spec}
-
-
-def _set_container_image(container: JSON, image: JSONObject) -> JSON:
-    if not isinstance(container, dict) or container.get("name") != image.get("name"):
-        return container
-    return {**container, "image": image.get("targetImage", "")}
-
-
-def list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
-    """Return the operations of all patches, and the field path of each."""
-    fields, operations = [], []
-    for number, tweak in tweaks:
-        for position, patch in enumerate(list_objects(tweak.get("patches"))):
-            fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
-            value = fill_pool(patch.get("value"), pool, token=TWEAK_POOL_TOKEN)
-            operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
-    return fields, operations
-
-
-def _apply_patches(
-    workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str
-) -> JSONObject:
-    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
-    for field, operation in zip(fields, operations, strict=True):
-        if operation["path"] == "":
-            raise SubjectError(
-                f"{field}.path does not fit the template: it is empty, and no patch can replace the workload"
-            )
-    try:
-        text = apply(print_workload(workload, of), operations, dialect="kubernetes", limits=LIMITS)
-        return decode_into(workload, text, of)
-    except PatchError as error:
-        field = fields[error.index] if error.index is not None else _TWEAKS
-        raise SubjectError(f"{field} does not fit the template: {error}") from error
-    except DecodeError as error:
-        raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
 
 
 def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:

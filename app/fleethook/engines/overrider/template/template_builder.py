@@ -17,18 +17,18 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.overrider.render.overlay_and_defaults import overlay
-from fleethook.engines.overrider.subject.subject_and_pools import encode_tweaks, is_v1beta1, subject_name
+from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1, subject_name
 from fleethook.engines.overrider.template.pool_template_and_placement import (
     REQUIRED,
     PoolSettings,
     PoolTemplate,
     SubjectError,
-    apply_tweaks,
     members_of,
     shape_problem,
     tolerate,
     without_reserved,
 )
+from fleethook.engines.overrider.template.tweaks import apply_tweaks, encode_tweaks
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects

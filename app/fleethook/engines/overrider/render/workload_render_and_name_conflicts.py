@@ -1,11 +1,14 @@
-"""Renders a workload by a plan, and computes the JSON patch."""
+"""Renders a workload: selects the plan of its pool, and computes the JSON patch of this plan."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan, Variant, list_template_fields
-from fleethook.engines.overrider.plan.plan_cache import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS, index_elements
 from fleethook.engines.overrider.render.overlay_and_defaults import covers, overlay, settle
 from fleethook.engines.overrider.render.template_delta import (
@@ -20,17 +23,203 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     NEVER_RENDERED,
     LastRender,
     as_annotation,
+    claims_replicas,
     merge_undos,
+    remove_replicas,
+    restore_replicas,
     restored_values,
     retract,
     select_restored,
     set_last_render,
     undo_of,
 )
-from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, place, shape_problem
+from fleethook.engines.overrider.subject.owner_and_overrider import (
+    Binding,
+    Owner,
+    describe_other_version,
+    overriders_of,
+    warn_about_ignored,
+)
+from fleethook.engines.overrider.subject.subject_and_pools import has_no_daemon_controller
+from fleethook.engines.overrider.template.pool_template_and_placement import (
+    CREATE_ONLY,
+    SubjectError,
+    place,
+    shape_problem,
+)
+from fleethook.engines.overrider.template.tweaks import decode_tweaks, list_selections
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
+from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 from fleethook.patch import diff
+
+
+class Rendering(NamedTuple):
+    """The JSON patch that renders a workload for its pool, empty if nothing changes."""
+
+    operations: Sequence[JSONObject]
+    warnings: tuple[str, ...]
+    plan: PoolPlan | None = None
+    overrider: str = ""
+    """The name of the overrider in effect, ``""`` if there is none."""
+    keeps_template: bool = False
+    """See `SelectedPlan`."""
+
+
+NOTHING_TO_RENDER: Final = Rendering((), ())
+
+
+class RenderTarget(NamedTuple):
+    """The workload to render, and its owner."""
+
+    kind: str
+    """Deployment or StatefulSet."""
+    namespace: str
+    owner: Owner
+    creating: bool
+    """Whether the workload is new, so that the fields of `CREATE_ONLY` can be set."""
+
+
+def render(
+    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
+) -> Rendering:
+    """Return the operations that render ``workload`` for its pool.
+
+    Args:
+        workload: The requested or the stored object; never changed.
+        target: Its kind and its owner.
+        last_render: The annotations of its last render (`read_last_render`), None if it was never rendered.
+        store: Overriders, subjects and NodePools.
+        plans: The plans compiled from them.
+
+    Raises:
+        SubjectError: The owner or its template is missing or broken.
+        RenderError: The overrider does not fit the workload; the text names both and the pool.
+    """
+    select = partial(select_plan, workload, target, last_render=last_render, store=store, plans=plans)
+    while isinstance(selected := select(), LongCompilation):
+        selected.run()
+    if selected is None:
+        return NOTHING_TO_RENDER
+    return render_selected(selected, workload, target, last_render=last_render)
+
+
+class SelectedPlan(NamedTuple):
+    """The plan of a workload."""
+
+    plan: PoolPlan
+    overriders: tuple[JSONObject, ...]
+    """The overriders of its owner; the first one is in effect."""
+    pool: str
+    keeps_template: bool
+    """Whether the workload keeps the template that it has, because no controller writes that of its owner."""
+
+
+def select_plan(
+    workload: JSONObject,
+    target: RenderTarget,
+    *,
+    last_render: LastRender | None,
+    store: StoreView,
+    plans: PlanCache,
+) -> SelectedPlan | LongCompilation | None:
+    """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`.
+
+    If the compilation of the plan would block the event loop, this function returns it.
+    """
+    cluster = cluster_of(workload)
+    kind, namespace, owner, _ = target
+    overriders = overriders_of(store, Binding(cluster, owner.group_kind, namespace, owner.name))
+    if not overriders and last_render is None:
+        return None
+    pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
+    if not isinstance(pool, str) or not pool:
+        raise SubjectError(f"the workload has no label {POOL_NAME_LABEL}, so its node pool is not known")
+    subject = store.get(cluster, owner.group_kind, namespace, owner.name)
+    if subject is None:
+        raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
+    _check_owner(subject, owner)
+    overrider = overriders[0] if overriders else None
+    find = partial(plans.find, owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
+    try:
+        plan = find(kept_tweaks="" if last_render is None else last_render.tweaks)
+    except RenderError as error:
+        raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
+    if isinstance(plan, LongCompilation) or (not plan.applies and last_render is None):
+        return plan if isinstance(plan, LongCompilation) else None
+    if last_render is None and not target.creating and plan.shared.plan.template.tweaks:
+        plan = _select_by_content(plan, workload, subject, find)
+        if isinstance(plan, LongCompilation):
+            return plan
+    unmanaged = owner.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster)
+    return SelectedPlan(plan, overriders, pool, unmanaged and not target.creating)
+
+
+def _select_by_content(
+    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[..., PoolPlan | LongCompilation]
+) -> PoolPlan | LongCompilation:
+    """Return the plan whose tweaks a workload has, which no render has remembered yet.
+
+    Args:
+        plan: The plan with the tweaks that the labels of the node pool select now.
+        workload: The workload.
+        subject: Its YurtAppSet v1beta1.
+        find_plan: Returns the plan with other tweaks.
+    """
+
+    def rate(one: PoolPlan) -> tuple[bool, bool]:
+        full = one.full
+        fits = shape_problem(workload) is None and has_template(full, workload, last_render=None, creating=False)
+        return fits, fits and workload["spec"].get("replicas", 1) == full.create.bare["spec"].get("replicas", 1)
+
+    best, rating = plan, rate(plan)
+    present = decode_tweaks(subject, plan.shared.plan.template.tweaks) or ()
+    for text in list_selections(subject, plan.values.pool, present):
+        if all(rating):
+            break
+        try:
+            other = find_plan(kept_tweaks=text)
+        except (SubjectError, RenderError):
+            continue  # OpenYurt's controller cannot have written it.
+        if isinstance(other, LongCompilation):
+            return other
+        if (of_other := rate(other)) > rating:
+            best, rating = other, of_other
+    return best
+
+
+def render_selected(
+    selected: SelectedPlan, workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None
+) -> Rendering:
+    """Return the operations that the plan of a workload results in; raises RenderError."""
+    plan, overriders, pool, keeps = selected
+    overrider = overriders[0] if overriders else None
+    try:
+        operations = compute_patch(
+            plan, workload, last_render=last_render, creating=target.creating, keeps_template=keeps
+        )
+    except RenderError as error:
+        raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
+    name = overrider["metadata"]["name"] if overrider else ""
+    return Rendering(operations, warn_about_ignored(overriders) + plan.warnings, plan, name, keeps)
+
+
+def _check_owner(subject: JSONObject, owner: Owner) -> None:
+    if owner.api_version != subject["apiVersion"]:
+        raise SubjectError(describe_other_version(owner, subject))
+    uid = subject["metadata"].get("uid")
+    if uid and owner.uid and uid != owner.uid:
+        raise SubjectError(
+            f"its owner has uid {owner.uid}, but {owner.group_kind.kind} {owner.name} is another object now ({uid})"
+        )
+
+
+def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
+    name = overrider["metadata"]["name"] if overrider else "(none)"
+    return RenderError(
+        f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason
+    )
 
 
 def compute_patch(
@@ -99,8 +288,8 @@ def render_with(
         return _render_keeping_template(plan, workload, last_render)
     unrendered, undo, last_target = _retract_last(workload, plan, variant, last_render)
     bare = _lay_template(unrendered, plan, variant)
-    if not creating and _claims_replicas(undo) and not _claims_replicas(plan.undo) and not plan.leaves_replicas:
-        bare = _restore_replicas(bare, plan)
+    if not creating and claims_replicas(undo) and not claims_replicas(plan.undo) and not plan.leaves_replicas:
+        bare = restore_replicas(bare, plan.template_replicas)
     if not plan.steps:
         return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare)) is not None:
@@ -110,13 +299,13 @@ def render_with(
     # the undo of an update removes these, too; if the next template names them, it restores them.
     to_restore = bare if creating else unrendered
     if not creating and "[]" in as_annotation(undo):
-        to_restore = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target, empties=False)
+        to_restore = retract(workload, remove_replicas(undo), WORKLOAD, rendered=last_target, empties=False)
     # The first render lays nothing anew, so there are defaults to keep only for members that it removes.
     unsettled = last_render is None and not variant.removes
     kept = rendered if unsettled else settle(workload, unrendered, rendered, target=None)
     settled = kept if last_target is None else settle(workload, unrendered, rendered, target=last_target)
     next_undo = undo_of(to_restore, kept, template_fields=list_template_fields(plan.update.bare), schema=WORKLOAD)
-    next_undo = merge_undos(plan.undo, _remove_replicas(next_undo), WORKLOAD)
+    next_undo = merge_undos(plan.undo, remove_replicas(next_undo), WORKLOAD)
     return set_last_render(settled, LastRender(plan.digest, as_annotation(next_undo), plan.template.tweaks))
 
 
@@ -128,15 +317,15 @@ def _render_keeping_template(plan: Plan, workload: JSONObject, last_render: Last
     """
     variant = plan.update
     undo = _read_undo(last_render)
-    claimed = _claims_replicas(undo)
+    claimed = claims_replicas(undo)
     known = undo["spec"]["replicas"] if claimed else None
     if known is None or plan.leaves_replicas:
-        undo = _remove_replicas(undo)
+        undo = remove_replicas(undo)
     unrendered = retract(workload, undo, WORKLOAD)
     bare = overlay(unrendered, select_restored(plan.update.bare, undo, WORKLOAD), WORKLOAD)
     bare = overlay(bare, restored_values(undo), WORKLOAD)
     if claimed and known is None and not plan.leaves_replicas:
-        bare = _restore_replicas(bare, plan)
+        bare = restore_replicas(bare, plan.template_replicas)
     if not plan.steps:
         return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare)) is not None:
@@ -144,7 +333,7 @@ def _render_keeping_template(plan: Plan, workload: JSONObject, last_render: Last
     # The order of added elements depends on the template of the owner, so the present order stays.
     kept = settle(workload, bare, apply_delta(bare, variant.delta), target=None, keeps_order=True)
     next_undo = merge_undos(plan.undo, undo_of(bare, kept, template_fields={}, schema=WORKLOAD), WORKLOAD)
-    if _claims_replicas(plan.undo):
+    if claims_replicas(plan.undo):
         next_undo = {**next_undo, "spec": {**next_undo["spec"], "replicas": bare["spec"].get("replicas")}}
     return set_last_render(kept, LastRender(plan.digest, as_annotation(next_undo)))
 
@@ -178,7 +367,7 @@ class _Retracted(NamedTuple):
 def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, last_render: LastRender | None) -> _Retracted:
     undo, is_same = _read_undo(last_render), last_render is not None and last_render.digest == plan.digest
     last_target = apply_delta(plan.update.bare, variant.delta) if undo and is_same else None
-    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target), undo, last_target)
+    return _Retracted(retract(workload, remove_replicas(undo), WORKLOAD, rendered=last_target), undo, last_target)
 
 
 def _read_undo(last_render: LastRender | None) -> JSONObject:
@@ -205,27 +394,6 @@ def _make_name_conflict(name: str, plan: Plan) -> RenderError:
         field,
         f"the workload already has a container {name!r} that another webhook or person added; give yours another name",
     )
-
-
-def _claims_replicas(undo: JSONObject) -> bool:
-    return "replicas" in as_object(undo.get("spec"))
-
-
-def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
-    """Restore the template's replica count after an override that had claimed it."""
-    replicas = plan.create.bare["spec"].get("replicas", plan.template.default_replicas)
-    if replicas is None or workload["spec"].get("replicas") == replicas:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
-
-
-def _remove_replicas(undo: JSONObject) -> JSONObject:
-    """Return ``undo`` without the replica count, which always reverts to the template's."""
-    spec = as_object(undo.get("spec"))
-    if "replicas" not in spec:
-        return undo
-    kept = {name: step for name, step in spec.items() if name != "replicas"}
-    return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
 
 
 def foreign_container(delta: ObjectDelta, workload: JSONObject) -> str | None:
