@@ -30,7 +30,7 @@ from fleethook.fair_limits import CallLimit
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import create_context
-from fleethook.server.protocol.connections import NamedCallers
+from fleethook.server.reviews.http_checks import NamedCallers
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import run_work
 from tests.asgi_client import call

@@ -10,7 +10,7 @@ from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_worlds import HOOKS, build_configurations, build_exports, build_hooks
 from benchmarks.engines.worst_bases import EXAMPLES, load
 from fleethook.app import Fleethook, create_app
-from fleethook.server.protocol.connections import EXTENSION, make_client_extension
+from fleethook.server.reviews.http_checks import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import settle_garbage_collector
 

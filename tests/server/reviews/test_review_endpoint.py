@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleethook.app import create_app
-from fleethook.server.protocol.connections import EXTENSION, make_client_extension
+from fleethook.server.reviews.http_checks import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 

@@ -36,8 +36,8 @@ from fleethook.model.formats.client_config_and_addresses import parse_fixed_addr
 from fleethook.outbound.calls_and_retries import OUTGOING, HookClient
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import MakeEndpoint, ReviewRoute, make_admission_route
+from fleethook.server.reviews.http_checks import NamedCallers
 from fleethook.settings import Settings
 
 

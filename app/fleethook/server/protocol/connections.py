@@ -2,9 +2,6 @@
 
 The server admits a new connection as long as it can close another one, so that no client can shut out a kubelet by
 holding connections. If all connections are being answered, it admits a few more for health checks only.
-
-TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
-in the certificate of a client.
 """
 
 import asyncio
@@ -15,14 +12,13 @@ import socket
 import sys
 import termios
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleethook.fair_limits import client_of, name_account
@@ -273,63 +269,6 @@ class ClosingProtocol(HttpToolsProtocol):
             # The connection is gone; the event loop calls connection_lost next.
             return 0
         return int.from_bytes(queued, sys.byteorder) + self.transport.get_write_buffer_size()
-
-
-EXTENSION: Final = "fleethook.client"
-"""The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
-CONNECTION: Final = "connection"
-"""The member of the extension with the `ClientConnection` of the request."""
-_NAMES: Final = "names"
-_IDENTIFYING: Final = frozenset({"DNS", "URI"})
-
-
-def find_certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
-
-    Args:
-        certificate: A verified certificate from ``ssl.SSLObject.getpeercert()``; None or empty without one.
-    """
-    if not certificate:
-        return frozenset()
-    common = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
-    # Go, and so every Kubernetes component, takes the last of several common names.
-    names = common[-1:]
-    names += [value for kind, value in certificate.get("subjectAltName", ()) if kind in _IDENTIFYING]
-    return frozenset(name for name in names if name)
-
-
-def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
-    """Return the name of a certificate's holder for messages and for ASGI's TLS extension, None without a certificate.
-
-    The name is the subject, ``name=value,…``. If the subject is empty (RFC 5280 section 4.1.2.6), as in a SPIFFE
-    certificate, the name consists of the alternative names: ``DNS=…``, ``URI=…``, ``IP Address=…``.
-    """
-    if not certificate:
-        return None
-    pairs = [pair for rdn in certificate.get("subject", ()) for pair in rdn] or certificate.get("subjectAltName", ())
-    return ",".join(f"{name}={value}" for name, value in pairs)
-
-
-def make_client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
-    """Return the value of `EXTENSION` for a connection; the argument is as in `find_certificate_names`."""
-    return {_NAMES: find_certificate_names(certificate)}
-
-
-class NamedCallers:
-    """The callers of a setting: a list of names that client certificates may have."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        """Prepare; the comparison of names is case-sensitive."""
-        self._names: Final = frozenset(names)
-
-    def __bool__(self) -> bool:
-        """Return whether the setting names any caller."""
-        return bool(self._names)
-
-    def find(self, scope: Scope) -> str:
-        """Return the name of a request's caller in the setting, ``""`` if the setting does not name the caller."""
-        presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
-        return min(self._names & presented, default="")
 
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.

@@ -13,16 +13,9 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from fleethook.server.protocol.connections import (
-    CONNECTION,
-    EXTENSION,
-    ClientConnection,
-    Connections,
-    ConnectionStage,
-    describe_certificate,
-    make_client_extension,
-)
+from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.server.protocol.direct_protocol import DirectProtocol, FindEndpoint
+from fleethook.server.reviews.http_checks import CONNECTION, EXTENSION, describe_certificate, make_client_extension
 
 HEADER_SECONDS: Final = 10.0
 """From accepting a connection to the end of the headers of its first request."""

@@ -1,8 +1,12 @@
-"""The HTTP side of all review routes: checks of method, client, headers and body, the answers that refuse them."""
+"""The HTTP side of all review routes: checks of method, client, headers and body, the answers that refuse them.
+
+TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
+in the certificate of a client.
+"""
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
@@ -87,6 +91,63 @@ CHARGE: Final = "fleethook.charge"
 REQUEST_ID: Final = "fleethook.request_id"
 """The member of a scope with the request id of headers that were checked. Requests with an equal head begin with such a
 scope (`fleethook.server.protocol.repeated_head`)."""
+
+EXTENSION: Final = "fleethook.client"
+"""The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
+CONNECTION: Final = "connection"
+"""The member of the extension with the `fleethook.server.protocol.connections.ClientConnection` of the request."""
+_NAMES: Final = "names"
+_IDENTIFYING: Final = frozenset({"DNS", "URI"})
+
+
+def find_certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
+
+    Args:
+        certificate: A verified certificate from ``ssl.SSLObject.getpeercert()``; None or empty without one.
+    """
+    if not certificate:
+        return frozenset()
+    common = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
+    # Go, and so every Kubernetes component, takes the last of several common names.
+    names = common[-1:]
+    names += [value for kind, value in certificate.get("subjectAltName", ()) if kind in _IDENTIFYING]
+    return frozenset(name for name in names if name)
+
+
+def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
+    """Return the name of a certificate's holder for messages and for ASGI's TLS extension, None without a certificate.
+
+    The name is the subject, ``name=value,…``. If the subject is empty (RFC 5280 section 4.1.2.6), as in a SPIFFE
+    certificate, the name consists of the alternative names: ``DNS=…``, ``URI=…``, ``IP Address=…``.
+    """
+    if not certificate:
+        return None
+    pairs = [pair for rdn in certificate.get("subject", ()) for pair in rdn] or certificate.get("subjectAltName", ())
+    return ",".join(f"{name}={value}" for name, value in pairs)
+
+
+def make_client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the value of `EXTENSION` for a connection; the argument is as in `find_certificate_names`."""
+    return {_NAMES: find_certificate_names(certificate)}
+
+
+class NamedCallers:
+    """The callers of a setting: a list of names that client certificates may have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Prepare; the comparison of names is case-sensitive."""
+        self._names: Final = frozenset(names)
+
+    def __bool__(self) -> bool:
+        """Return whether the setting names any caller."""
+        return bool(self._names)
+
+    def find(self, scope: Scope) -> str:
+        """Return the name of a request's caller in the setting, ``""`` if the setting does not name the caller."""
+        presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
+        return min(self._names & presented, default="")
+
 
 _T = TypeVar("_T")
 # RFC 9110 section 11.6.1 requires a challenge with each 401.

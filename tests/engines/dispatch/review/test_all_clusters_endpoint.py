@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.patch import apply
-from fleethook.server.protocol.connections import EXTENSION, make_client_extension
+from fleethook.server.reviews.http_checks import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.engines.dispatch.builders import (

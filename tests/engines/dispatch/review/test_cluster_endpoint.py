@@ -16,7 +16,8 @@ from fleethook.engines.dispatch.review.cluster_endpoint import RequestQuota
 from fleethook.fair_limits import LimitError
 from fleethook.patch import apply
 from fleethook.server.protocol.bodies import BodyBudget, BodyCharge
-from fleethook.server.protocol.connections import CONNECTION, EXTENSION, Connections
+from fleethook.server.protocol.connections import Connections
+from fleethook.server.reviews.http_checks import CONNECTION, EXTENSION
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace

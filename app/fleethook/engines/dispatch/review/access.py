@@ -24,7 +24,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_text
 from fleethook.model.kcp import is_path
 from fleethook.outbound.call_errors_and_failure_log import FailureLog
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.protocol.connections import NamedCallers
+from fleethook.server.reviews.http_checks import NamedCallers
 from fleethook.work.threads_and_gc import Work
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path

@@ -18,8 +18,8 @@ from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ReceivedReview
 from fleethook.model.admission import AdmissionRequest
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
+from fleethook.server.reviews.http_checks import NamedCallers
 from fleethook.server.reviews.review_codec import encode_response
 from fleethook.work.threads_and_gc import Work
 

@@ -35,8 +35,8 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError
-from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
-from fleethook.server.reviews.http_checks import CHARGE, MAX_ON_LOOP
+from fleethook.server.protocol.connections import ClientConnection
+from fleethook.server.reviews.http_checks import CHARGE, CONNECTION, EXTENSION, MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome, make_admission_line
 from fleethook.server.reviews.review_codec import (
     Decoded,
