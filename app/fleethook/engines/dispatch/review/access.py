@@ -373,3 +373,12 @@ def needed_credentials(settings: DispatchSettings) -> str:
         "client_ca_file and dispatch_callers, follow an apiserver (--kubeconfig, --in-cluster), or listen on a "
         "loopback address"
     )
+
+
+def describe_unnamed_caller(scope: Scope) -> str:
+    """Return the reason why `/dispatch/…` refuses a caller; it names the holder of the caller's own certificate."""
+    refused = "this route answers only callers that the setting dispatch_callers names"
+    subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
+    if subject is None:
+        return f"{refused}: show a client certificate"
+    return f"{refused}: the client certificate ({subject}) has none of these names"

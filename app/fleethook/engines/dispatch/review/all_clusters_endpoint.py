@@ -15,6 +15,7 @@ from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALID
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import find_annotated_cluster
 from fleethook.engines.dispatch.dispatcher import DispatchResult
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, refusal
+from fleethook.engines.dispatch.review.access import describe_unnamed_caller
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ReceivedReview
 from fleethook.model.admission import AdmissionRequest
 from fleethook.server.protocol.bodies import RequestError
@@ -47,7 +48,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
                 "client certificates, and their authority in client_ca_file",
             )
         if not self._callers.find(scope):
-            raise RequestError(403, "Forbidden", _describe_refusal(scope))
+            raise RequestError(403, "Forbidden", describe_unnamed_caller(scope))
 
     def _find_cluster(self, scope: Scope) -> str:
         del scope
@@ -73,15 +74,6 @@ class AnnotatedEndpoint(DispatchEndpoint):
         review = received.review
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         return DispatchResult(response, None), answer
-
-
-def _describe_refusal(scope: Scope) -> str:
-    """Return the reason why a caller is refused; it names the holder of the caller's own certificate."""
-    refused = "this route answers only callers that the setting dispatch_callers names"
-    subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
-    if subject is None:
-        return f"{refused}: show a client certificate"
-    return f"{refused}: the client certificate ({subject}) has none of these names"
 
 
 def annotated_routes(context: DispatchContext, callers: NamedCallers) -> list[ReviewRoute]:
