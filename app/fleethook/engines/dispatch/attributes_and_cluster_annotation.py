@@ -125,6 +125,14 @@ def read_claimed_cluster(request: AdmissionRequest) -> str:
     return cluster_of(document) if isinstance(document, dict) else ""
 
 
+def describe_other_claim(request: AdmissionRequest, cluster: str) -> str:
+    """Return a warning if the client's object names another cluster than that of the request, ``""`` if not."""
+    claimed = read_claimed_cluster(request)
+    if claimed in ("", cluster):
+        return ""
+    return f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is"
+
+
 def restore_annotation(document: JSON, sent: JSON) -> JSON:
     """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
 

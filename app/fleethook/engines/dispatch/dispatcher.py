@@ -8,7 +8,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import (
     Attributes,
     build_attributes,
-    read_claimed_cluster,
+    describe_other_claim,
 )
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.phases_and_warnings import (
@@ -215,9 +215,8 @@ class Dispatcher:
         try:
             target = yield from self.find_target(request, cluster=cluster, phase=phase, cluster_exists=cluster_exists)
             attributes = target.attributes
-            claimed = read_claimed_cluster(request)
-            if claimed not in ("", cluster):
-                warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
+            if other_claim := describe_other_claim(request, cluster):
+                warnings.append(other_claim)
             if target.ownership.cluster is None and not target.exempt:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
             if target.exempt or not target.relevant:
