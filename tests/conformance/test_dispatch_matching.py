@@ -12,10 +12,9 @@ from fleethook.engines.dispatch.attributes_and_cluster_annotation import build_a
 from fleethook.engines.dispatch.call.review_response_and_patch import (
     ReviewError,
     build_review,
-    choose_review_version,
     parse_response,
 )
-from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit, choose_review_version
 from fleethook.engines.dispatch.dispatcher import limit_warnings
 from fleethook.engines.dispatch.errors_and_deadline import denial
 from fleethook.engines.dispatch.match.equivalent_resources import (

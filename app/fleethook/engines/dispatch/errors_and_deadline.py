@@ -80,18 +80,6 @@ def timed_out() -> StatusError:
     return StatusError(504, "Timeout", "Timeout: request did not complete within requested timeout")
 
 
-# The sideEffects that support dry runs.
-_WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
-
-
-def check_dry_run(name: str, side_effects: str | None) -> None:
-    """Raise CallingError or StatusError if a webhook with such sideEffects does not support dry runs."""
-    if side_effects is None:
-        raise CallingError(name, "Webhook SideEffects is nil")
-    if side_effects not in _WITHOUT_EFFECTS:
-        raise StatusError(400, "BadRequest", f'admission webhook "{name}" does not support dry run')
-
-
 def refusal(error: StatusError) -> Response:
     """Return the answer that refuses a request with a status."""
     status = error.status

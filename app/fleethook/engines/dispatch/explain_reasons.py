@@ -12,8 +12,8 @@ from fleethook.cel.check.null_reads import list_reads
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
 from fleethook.engines.dispatch.call.phases_and_warnings import MAX_CALLS
-from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError, choose_review_version
-from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
+from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError
+from fleethook.engines.dispatch.call.webhook_call_and_audit import WITHOUT_EFFECTS, Audit, choose_review_version
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import (
@@ -394,7 +394,7 @@ def _format_kind(kind: GroupVersionKind | None) -> str:
 
 def _list_webhook_notes(webhook: Webhook, attributes: Attributes) -> list[str]:
     notes: list[str] = []
-    if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
+    if attributes.dry_run and webhook.side_effects not in WITHOUT_EFFECTS:
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
     if webhook.endpoint is None:
         notes.append(webhook.problem)

@@ -12,7 +12,7 @@ import msgspec
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes, restore_annotation
 from fleethook.engines.dispatch.errors_and_deadline import internal
 from fleethook.engines.dispatch.match.equivalent_resources import WebhookInvocation, is_builtin
-from fleethook.model.admission import API_VERSIONS, KIND, Status
+from fleethook.model.admission import KIND, Status
 from fleethook.model.formats.text import decode_bytes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
@@ -24,7 +24,6 @@ from fleethook.workload_schema.custom_resource_schema import set_schema_defaults
 from fleethook.workload_schema.defaults import add_defaults
 
 _GROUP: Final = "admission.k8s.io"
-_KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)
 _JSON_PATCH: Final = "JSONPatch"
 
 
@@ -63,18 +62,6 @@ class _Review(msgspec.Struct, rename="camel"):
 _decode: Final = msgspec.json.Decoder(_Review).decode
 
 
-def choose_review_version(accepted: tuple[str, ...]) -> str:
-    """Return the AdmissionReview version for a webhook: the first accepted version that is known.
-
-    Raises:
-        ReviewError: No accepted version is known.
-    """
-    for version in accepted:
-        if version in _KNOWN:
-            return version
-    raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-
-
 def build_review(
     attributes: Attributes, invocation: WebhookInvocation, *, kind: GroupVersionKind, version: str, uid: str
 ) -> JSONObject:
@@ -84,7 +71,7 @@ def build_review(
         attributes: The request, with objects of ``kind``.
         invocation: The resource and subresource that the webhook gets.
         kind: The kind of the objects.
-        version: The AdmissionReview version (`choose_review_version`).
+        version: The AdmissionReview version.
         uid: The uid of this call.
     """
     requested_kind, requested_resource, requested_subresource = attributes.requested

@@ -16,12 +16,12 @@ from fleethook.engines.dispatch.call.review_response_and_patch import (
     ReviewError,
     WebhookResponse,
     build_review,
-    choose_review_version,
     parse_response,
 )
-from fleethook.engines.dispatch.errors_and_deadline import CallingError, check_dry_run, internal, too_many_requests
+from fleethook.engines.dispatch.errors_and_deadline import CallingError, StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
+from fleethook.model.admission import API_VERSIONS
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
@@ -35,6 +35,30 @@ from fleethook.work.threads_and_gc import Worker
 _SHORT_ANSWER: Final = 64 * 1024
 # The largest review, in bytes, that is encoded on the event loop: 5 ms if it consists of nested lists.
 _SMALL_REVIEW: Final = 256 * 1024
+_KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)
+
+WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
+"""The sideEffects that support dry runs."""
+
+
+def check_dry_run(name: str, side_effects: str | None) -> None:
+    """Raise CallingError or StatusError if a webhook with such sideEffects does not support dry runs."""
+    if side_effects is None:
+        raise CallingError(name, "Webhook SideEffects is nil")
+    if side_effects not in WITHOUT_EFFECTS:
+        raise StatusError(400, "BadRequest", f'admission webhook "{name}" does not support dry run')
+
+
+def choose_review_version(accepted: tuple[str, ...]) -> str:
+    """Return the AdmissionReview version for a webhook: the first accepted version that is known.
+
+    Raises:
+        ReviewError: No accepted version is known.
+    """
+    for version in accepted:
+        if version in _KNOWN:
+            return version
+    raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
 
 
 Observe = Callable[..., None]
