@@ -1,15 +1,12 @@
 """``fleethook webhook test``: send existing objects as dry-run reviews to webhooks that are not registered yet."""
 
 import asyncio
-import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.cli.command_line import CommandGroup, Option, fail
-from fleethook.cli.inputs.cluster_reader import Show
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.kubeconfig import find_default_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
@@ -34,44 +31,29 @@ from fleethook.cli.options import (
     TrialsOutputOption,
 )
 from fleethook.cli.output.text_output import show_progress, write_error
-from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
+from fleethook.cli.trial_report import TrialReport
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
-from fleethook.cluster.store import Store, key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.commands.explain import resolve_cluster
 from fleethook.engines.dispatch.commands.webhook_test_objects_and_calls import (
-    describe,
+    Called,
+    plan_requests,
     read_reviews,
     select_objects,
     stream_inputs,
-    try_webhooks,
+    try_all,
 )
-from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
-    InputRequestError,
     RequestOperation,
-    RequestOptions,
     is_review,
-    make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
-from fleethook.outbound.calls_and_retries import HookClient
-
-# Requests in flight; the calls of a request follow each other.
-_CONCURRENT: Final = 16
-_UNCALLED: Final = "requests"
-"""Stands for a webhook if a request is refused before any webhook is found."""
-
-Called = tuple[str, str]
-"""The phase of a webhook, and its name."""
-
 
 _USUAL: Final = (RequestOperation.CREATE, RequestOperation.UPDATE, RequestOperation.DELETE)
 
@@ -177,7 +159,7 @@ def send_objects(
 
     def plan(one: InputDocument) -> Iterator[InputRequest]:
         if location.namespace in ("", _find_namespace(one)):
-            yield from _plan(store, one, operation or _USUAL, user_info, None if location.is_kcp else "")
+            yield from plan_requests(store, one, operation or _USUAL, user_info, None if location.is_kcp else "")
 
     async def run() -> set[Called]:
         with show_progress() as show:
@@ -187,7 +169,7 @@ def send_objects(
                 inputs = stream_inputs(source, store, options, resource or (), show)
             else:
                 inputs = _stream(select_objects(source.documents))
-            return await _try_all(store, inputs, plan, report, show)
+            return await try_all(store, inputs, plan, report, show)
 
     _note_silent(configurations, asyncio.run(run()))
     report.finish()
@@ -301,75 +283,6 @@ def _find_cluster(source: InputObjects, location: LocationOptions) -> str:
 def _find_namespace(one: InputDocument) -> str:
     holder = as_object(one.document.get("request" if is_review(one.document) else "metadata"))
     return str(holder.get("namespace") or "")
-
-
-def _plan(
-    store: Store,
-    one: InputDocument,
-    operations: Sequence[RequestOperation],
-    user: JSONObject,
-    default_cluster: str | None,
-) -> Iterator[InputRequest]:
-    if is_review(one.document):
-        recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
-        if as_object(one.document.get("request")).get("operation") in operations:
-            yield _plan_one(store, one, recorded)
-        return
-    for operation in operations:
-        options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
-        is_new = operation is RequestOperation.CREATE
-        sent = one._replace(document=remove_stored(one.document)) if is_new else one
-        yield _plan_one(store, sent, options)
-
-
-def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> InputRequest:
-    try:
-        return make_input_request(store, sent, options)
-    except InputRequestError as error:
-        fail(str(error))
-
-
-async def _try_all(
-    store: Store,
-    inputs: AsyncIterator[InputDocument],
-    plan: Callable[[InputDocument], Iterator[InputRequest]],
-    report: TrialReport,
-    show: Show,
-) -> set[Called]:
-    """Report the outcomes in the order of the objects, and return the called webhooks."""
-    called, done, running = set[Called](), 0, deque[asyncio.Task[list[Trial]]]()
-
-    async def run(planned: InputRequest) -> list[Trial]:
-        deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
-        return [one async for one in _try(planned, dispatcher, deadline)]
-
-    async def finish() -> None:
-        nonlocal done
-        for trial in await running.popleft():
-            report.add(trial)
-            if trial.outcome != "not sent":
-                called.add((str(trial.members["phase"]), trial.asked))
-        done += 1
-        show(f"{done:,} requests")
-
-    async with HookClient(allow_private=True) as client:
-        dispatcher = build_offline_dispatcher(store, client=client)
-        async for document in inputs:
-            for planned in plan(document):
-                if len(running) == _CONCURRENT:
-                    await finish()
-                running.append(asyncio.create_task(run(planned)))
-        while running:
-            await finish()
-    return called
-
-
-async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
-    try:
-        async for trial in try_webhooks(dispatcher, planned, deadline):
-            yield trial
-    except StatusError as error:
-        yield describe(planned, "validating", _UNCALLED)._replace(outcome="failed", message=str(error))
 
 
 def _note_silent(configurations: Sequence[Document], called: set[Called]) -> None:

@@ -1,6 +1,9 @@
-"""The objects and reviews that ``webhook test`` sends, and the calls of webhooks with each of them."""
+"""The objects and reviews that ``webhook test`` sends, the requests about them, and the calls of webhooks."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +15,7 @@ from fleethook.cli.inputs.cluster_reader import ListRequest, Show, stream_lists
 from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
-from fleethook.cli.trial_report import Trial
+from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
 from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
     decode_object,
@@ -23,14 +26,31 @@ from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attribu
 from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError, check_patched
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.errors_and_deadline import CallingError, Deadline, StatusError, denial, forbidden
+from fleethook.engines.dispatch.errors_and_deadline import (
+    BUDGET_SECONDS,
+    CallingError,
+    Deadline,
+    StatusError,
+    denial,
+    forbidden,
+)
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_equivalents,
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext
-from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.request_from_manifest import (
+    InputDocument,
+    InputRequest,
+    InputRequestError,
+    RequestOperation,
+    RequestOptions,
+    find_problem,
+    is_review,
+    make_input_request,
+)
 from fleethook.engines.dispatch.resource_of_manifest import ResourceName, parse_resource
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
@@ -45,6 +65,7 @@ from fleethook.model.kcp import (
     LOGICAL_CLUSTER,
 )
 from fleethook.model.rule_matching import EVERY
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.patch import PatchError
 from fleethook.work.threads_and_gc import run_work
 
@@ -204,6 +225,85 @@ def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
         fail(f"there are no admission reviews in {', '.join(map(str, paths))}")
 
 
+def plan_requests(
+    store: Store,
+    one: InputDocument,
+    operations: Sequence[RequestOperation],
+    user: JSONObject,
+    default_cluster: str | None,
+) -> Iterator[InputRequest]:
+    """Yield the dry runs of an object, one for each operation, or that of a review."""
+    if is_review(one.document):
+        recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
+        if as_object(one.document.get("request")).get("operation") in operations:
+            yield _plan_one(store, one, recorded)
+        return
+    for operation in operations:
+        options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
+        is_new = operation is RequestOperation.CREATE
+        sent = one._replace(document=remove_stored(one.document)) if is_new else one
+        yield _plan_one(store, sent, options)
+
+
+def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> InputRequest:
+    try:
+        return make_input_request(store, sent, options)
+    except InputRequestError as error:
+        fail(str(error))
+
+
+# Requests in flight; the calls of a request follow each other.
+_CONCURRENT: Final = 16
+_UNCALLED: Final = "requests"
+"""Stands for a webhook if a request is refused before any webhook is found."""
+
+Called = tuple[str, str]
+"""The phase of a webhook, and its name."""
+
+
+async def try_all(
+    store: Store,
+    inputs: AsyncIterator[InputDocument],
+    plan: Callable[[InputDocument], Iterator[InputRequest]],
+    report: TrialReport,
+    show: Show,
+) -> set[Called]:
+    """Report the outcomes in the order of the objects, and return the called webhooks."""
+    called, done, running = set[Called](), 0, deque[asyncio.Task[list[Trial]]]()
+
+    async def run(planned: InputRequest) -> list[Trial]:
+        deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+        return [one async for one in _try_request(planned, dispatcher, deadline)]
+
+    async def finish() -> None:
+        nonlocal done
+        for trial in await running.popleft():
+            report.add(trial)
+            if trial.outcome != "not sent":
+                called.add((str(trial.members["phase"]), trial.asked))
+        done += 1
+        show(f"{done:,} requests")
+
+    async with HookClient(allow_private=True) as client:
+        dispatcher = build_offline_dispatcher(store, client=client)
+        async for document in inputs:
+            for planned in plan(document):
+                if len(running) == _CONCURRENT:
+                    await finish()
+                running.append(asyncio.create_task(run(planned)))
+        while running:
+            await finish()
+    return called
+
+
+async def _try_request(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
+    try:
+        async for trial in try_webhooks(dispatcher, planned, deadline):
+            yield trial
+    except StatusError as error:
+        yield _describe(planned, "validating", _UNCALLED)._replace(outcome="failed", message=str(error))
+
+
 async def try_webhooks(dispatcher: Dispatcher, planned: InputRequest, deadline: Deadline) -> AsyncIterator[Trial]:
     """Call each webhook whose rules match a request, and yield the outcomes.
 
@@ -230,11 +330,11 @@ async def try_webhooks(dispatcher: Dispatcher, planned: InputRequest, deadline: 
         context = await dispatcher.build_context(target, deadline, Audit(), [])
         decider = CallDecider(context)
         for one in target.relevant:
-            trial = describe(planned, one.webhook.phase, f"{one.webhook.configuration}/{one.webhook.name}")
+            trial = _describe(planned, one.webhook.phase, f"{one.webhook.configuration}/{one.webhook.name}")
             yield await _try(trial, one, target.attributes, decider, context)
 
 
-def describe(planned: InputRequest, phase: str, asked: str) -> Trial:
+def _describe(planned: InputRequest, phase: str, asked: str) -> Trial:
     """Return the outcome of a webhook for a request, before it is known."""
     request, (configuration, _, webhook) = planned.validating, asked.partition("/")
     members: JSONObject = {
