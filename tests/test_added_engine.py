@@ -187,7 +187,7 @@ def test_the_leader_does_its_task_and_the_source_follows_its_kind(distribution: 
 
 
 def test_the_command_line_has_its_command(distribution: Path) -> None:
-    code = "from fleethook.cli import run_command\nrun_command({!r})\n"
+    code = "from fleethook.cli.command_line import run_command\nrun_command({!r})\n"
     assert run(distribution, code.format(["greet"])) == "hello"
     assert "greet  Print a greeting." in run(distribution, code.format(["--help"]))
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.cli import PROGRAM, build_program
-from fleethook.cli.command_line import CommandGroup
+from fleethook.cli.command_line import PROGRAM, CommandGroup, build_program
 
 _INTRODUCTION: Final = (
     "`--help` of a command prints its options and exit codes. Common exit codes are 0 for success, 1 if the checked "

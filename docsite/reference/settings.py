@@ -7,7 +7,7 @@ from pydantic.fields import FieldInfo
 
 from docsite.docstrings import read_attribute_texts
 from docsite.reference.tables import render_page, render_table
-from fleethook.cli import build_program
+from fleethook.cli.command_line import build_program
 from fleethook.server_settings import ENV_PREFIX
 from fleethook.settings import Settings
 

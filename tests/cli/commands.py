@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from unittest import mock
 
-from fleethook.cli import run_command as run_words
+from fleethook.cli.command_line import run_command as run_words
 from tests.serving import ROOT
 from tests.waiting import NET
 

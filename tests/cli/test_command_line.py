@@ -150,7 +150,7 @@ STORY = "examples/yurtappoverrider/story-2"
 )
 def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str], most: int) -> None:
     """A module takes up to a millisecond to import. The part `cli` of the benchmark measures the time."""
-    code = f"import sys\nfrom fleethook.cli import run_command\nrun_command({words!r})\nprint(*sys.modules, file=sys.stderr)"
+    code = f"import sys\nfrom fleethook.cli.command_line import run_command\nrun_command({words!r})\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=NET, cwd=ROOT
     )

@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fleethook.cli import PROGRAM, build_program
-from fleethook.cli.command_line import CommandGroup
+from fleethook.cli.command_line import PROGRAM, CommandGroup, build_program
 from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -110,7 +109,7 @@ def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
     assert [name for name, found in forms.items() if ("-n" in found) != ("--namespace" in found)] == []
 
 
-RUN = "import sys; sys.argv = {arguments}; from fleethook.cli import {function}; {function}()"
+RUN = "import sys; sys.argv = {arguments}; from fleethook.cli.command_line import {function}; {function}()"
 
 
 def run(function: str, *arguments: str, **environment: str) -> list[str]:

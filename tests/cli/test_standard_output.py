@@ -23,7 +23,7 @@ def run(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run the program in a process of its own, because the test is about the streams of the process."""
     kept = {name: value for name, value in os.environ.items() if name != "LC_ALL" and not name.startswith("PYTHON")}
-    code = "from fleethook.cli import main\nmain()"
+    code = "from fleethook.cli.command_line import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         check=False, stdout=stdout, stderr=subprocess.PIPE, timeout=NET, cwd=ROOT, env={**kept, **environment},

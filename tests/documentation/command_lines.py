@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from fleethook.cli import build_program
+from fleethook.cli.command_line import build_program
 from tests.documentation.blocks import Block
 from tests.serving import ROOT
 

@@ -26,7 +26,7 @@ async def start() -> None:
 asyncio.run(start())
 """
 COMMAND = """
-from fleethook.cli import run_command
+from fleethook.cli.command_line import run_command
 try:
     run_command({words!r})
 except SystemExit:

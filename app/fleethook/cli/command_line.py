@@ -1,4 +1,4 @@
-"""Declares commands by the signatures of functions, runs them by Click, and ends them with a message and an exit code.
+"""The ``fleethook`` program: its commands, declared by signatures of functions, run by Click, ended with an exit code.
 
 ``Annotated[Path | None, Option("--config", help="…")]`` declares one option; a NamedTuple with such members declares
 several, and the function gets the tuple. Other members keep their defaults. The docstring is the help.
@@ -11,7 +11,6 @@ import contextlib
 import functools
 import gc
 import inspect
-import io
 import os
 import re
 import signal
@@ -19,16 +18,14 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, shell_complete
 
-from fleethook.cli.output.text_output import write_error
-from fleethook.engine import CommandSpec, load_reference
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from fleethook import __version__
+from fleethook.cli.output.text_output import STANDARD_OUTPUT, OutputError, open_standard_output, write, write_error
+from fleethook.engine import CommandSpec, installed_engines, load_reference
 
 CHECK_FAILED: Final = 1
 UNREADABLE: Final = 2
@@ -36,7 +33,40 @@ INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 _BROKEN_PIPE: Final = 1
 """Exit code if the reader of standard output has closed the pipe."""
-_STANDARD_OUTPUT: Final = 1
+PROGRAM: Final = "fleethook"
+_PLUGIN: Final = "kubectl-fleethook"
+_COMPLETE_VARIABLE: Final = "_FLEETHOOK_COMPLETE"
+"""Click's scripts for shells set it."""
+_HEADING: Final = "Operation"
+
+_OPERATION: Final = {
+    "serve": CommandSpec("fleethook.cli.serve.serve:serve", "Serve admission reviews over HTTPS.", _HEADING),
+    "console": CommandSpec(
+        "fleethook.cli.console:console",
+        "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
+        _HEADING,
+    ),
+    "lint": CommandSpec(
+        "fleethook.cli.lint:lint",
+        "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
+        _HEADING,
+    ),
+    "replay": CommandSpec(
+        "fleethook.cli.replay:replay",
+        "Replay recorded reviews, and report changed decisions.",
+        _HEADING,
+    ),
+    "doctor": CommandSpec(
+        "fleethook.cli.doctor.doctor:doctor",
+        "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+        _HEADING,
+    ),
+    "uninstall": CommandSpec(
+        "fleethook.cli.uninstall:uninstall",
+        "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
+        _HEADING,
+    ),
+}
 
 Function = Callable[..., None]
 
@@ -280,50 +310,67 @@ def _exit_now(*_: Any) -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-class OutputError(Exception):
-    """A write to standard output failed.
-
-    It is no subclass of OSError or ValueError, because commands catch those when they read files.
-    """
-
-
 @contextlib.contextmanager
 def report_output_errors() -> Iterator[None]:
-    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end.
-
-    Like the programs of Kubernetes, commands write UTF-8 in each locale.
-    """
+    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end."""
     # The interpreter has no stream for a closed descriptor.
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    if sys.stdout is None:
-        fail("cannot write to standard output: it is closed")
-    raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=sys.stdout.isatty()
-    )
     try:
+        open_standard_output()
         try:
             yield
         finally:
             sys.stdout.flush()
     except (OutputError, BrokenPipeError) as error:
         # The interpreter would write the buffered output at exit, and print another error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         if isinstance(error, OutputError):
             fail(str(error))
         sys.exit(_BROKEN_PIPE)
 
 
-class _Descriptor(io.FileIO):
-    """The file descriptor of standard output."""
+@functools.cache
+def build_program() -> CommandGroup:
+    """Return the program with the commands of the installed engines."""
+    of_engines = {
+        name: one._replace(heading=engine.system)
+        for engine in installed_engines().values()
+        for name, one in engine.commands.items()
+    }
+    program = CommandGroup(
+        "Admission and review webhooks for a fleet of Kubernetes clusters.",
+        {**of_engines, **_OPERATION},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    return click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(program)
 
-    def write(self, data: "ReadableBuffer", /) -> int:
-        try:
-            written: int | None = super().write(data)
-        except BrokenPipeError:
+
+def run_command(words: Sequence[str], name: str = PROGRAM) -> None:
+    """Run a command line without the program's name."""
+    if [*words] == ["--version"]:
+        # Scripts ask for it, and the search for engines would take longer than all the rest.
+        write(f"{PROGRAM} {__version__}")
+        return
+    try:
+        run(build_program(), words, name)
+    except OSError as error:
+        # A path cannot be examined, for example below a directory that the user may not read.
+        if error.filename is None:
             raise
-        except OSError as error:
-            raise OutputError(f"cannot write to standard output: {(error.strerror or 'I/O error').lower()}") from None
-        if written is None:
-            raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
-        return written
+        fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
+
+
+def main() -> None:
+    """Run the command line, as ``fleethook`` or as kubectl's plugin."""
+    exit_at_interrupt()
+    # A collection would visit the modules that are being imported, and free nothing. `run` enables it again.
+    gc.disable()
+    is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
+    try:
+        with report_output_errors():
+            if instruction := os.environ.get(_COMPLETE_VARIABLE):
+                sys.exit(shell_complete(build_program(), {}, PROGRAM, _COMPLETE_VARIABLE, instruction))
+            run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
+    except KeyboardInterrupt:
+        # Only a command that calls `raise_at_interrupt` raises it.
+        sys.exit(INTERRUPTED)

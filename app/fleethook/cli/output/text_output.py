@@ -7,19 +7,57 @@ Pass lines one by one: a line feed within a line comes from untrusted input and 
 """
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NewType
+from typing import TYPE_CHECKING, Any, Final, NewType
 
 from fleethook.model.formats.text import escape, escape_json
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 # A tab only moves the cursor forward, and Lua scripts print columns with it.
 _KEPT: Final = "\t"
+STANDARD_OUTPUT: Final = 1
+"""Its file descriptor."""
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 Styled = NewType("Styled", str)
 """Text of `styled`: escaped, and with the codes of its colour if standard output shows colours."""
+
+
+class OutputError(Exception):
+    """A write to standard output failed.
+
+    It is no subclass of OSError or ValueError, because commands catch those when they read files.
+    """
+
+
+class _Descriptor(io.FileIO):
+    """The file descriptor of standard output."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            written: int | None = super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"cannot write to standard output: {(error.strerror or 'I/O error').lower()}") from None
+        if written is None:
+            raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
+        return written
+
+
+def open_standard_output() -> None:
+    """Write UTF-8 in each locale, like the programs of Kubernetes; failed writes raise OutputError from now on."""
+    if sys.stdout is None:
+        raise OutputError("cannot write to standard output: it is closed")
+    raw = _Descriptor(STANDARD_OUTPUT, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=sys.stdout.isatty()
+    )
 
 
 def write(*lines: str) -> None:

@@ -23,7 +23,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from fleethook.app import Fleethook
-from fleethook.cli.command_line import OutputError
+from fleethook.cli.output.text_output import OutputError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
 from fleethook.server.log import hide_cancelled_requests
