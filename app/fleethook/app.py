@@ -23,7 +23,7 @@ from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check, check_server, health_routes
 from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
-from fleethook.server.openapi import describe_reviews
+from fleethook.server.openapi import SUMMARY, TITLE, describe_reviews
 from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
 from fleethook.server.protocol.connections import Connections, EdgeMetrics, find_capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
@@ -66,9 +66,9 @@ class Fleethook(FastAPI):
         indexes of `list_indexes` that the caller fills; None to make one.
         """
         super().__init__(
-            title="fleethook",
+            title=TITLE,
             version=__version__,
-            summary="Admission and review webhooks for a fleet of Kubernetes clusters",
+            summary=SUMMARY,
             lifespan=_lifespan,
         )
         self.settings: Final = settings

@@ -1,4 +1,4 @@
-"""Describes the review routes in the OpenAPI document, by the types that decode reviews."""
+"""The OpenAPI document: its title, and the review routes, described by the types that decode reviews."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +11,8 @@ from fleethook.model.karmada import InterpretReview
 from fleethook.model.kcp import CLUSTER_PATTERN
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 
+TITLE: Final = "fleethook"
+SUMMARY: Final = "Admission and review webhooks for a fleet of Kubernetes clusters"
 _TEMPLATE: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _PATH_PARAMETERS: Final = {
