@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cli.inputs.kcp_export import build_export
 from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, KCP
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
@@ -188,15 +187,3 @@ def test_a_context_without_a_workspace_is_named(
     given = ("--kcp-export", "widgets", *cluster[1], "--request", write_yaml("w.yaml", widget()))
     result = invoke(["explain", *given, "--cluster", "c"])
     assert (result.exit_code, "names no workspace" in result.stderr) == (2, True), result.output
-
-
-def test_the_export_claims_configurations_and_the_followed_kinds_to_read() -> None:
-    export, type_ = build_export("guard", [("", "configmaps")])
-    claims = {one["resource"]: one["verbs"] for one in export["spec"]["permissionClaims"]}
-    assert claims == {
-        "validatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
-        "mutatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
-        "configmaps": ["get", "list", "watch"],
-    }
-    assert type_["spec"]["defaultAPIBindings"] == [{"export": "guard"}]
-    assert type_["spec"]["defaultAPIBindingLifecycle"] == "Maintain", "kcp accepts a further claim"

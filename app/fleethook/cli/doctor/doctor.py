@@ -17,7 +17,6 @@ from fleethook.cli.doctor.registered_webhooks import (
 )
 from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.inputs.cluster_reader import Right, describe_rules, list_missing, read_resource
-from fleethook.cli.inputs.kcp_export import WRITE_VERBS
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
@@ -276,7 +275,8 @@ class Doctor:
         return [judge_rights(account, missing, len(rights))]
 
 
-_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in WRITE_VERBS)
+_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
+_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in _VERBS)
 _EXPORT_RIGHTS: Final = (
     *_CONTENT,
     ("apis.kcp.io", "apiexports", "get"),

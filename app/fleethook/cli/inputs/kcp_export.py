@@ -1,4 +1,4 @@
-"""Builds the APIExport of a provider of rules for kcp, and reads the objects of a kcp that an API provider may read.
+"""Reads the objects of a kcp that the provider of an APIExport may read.
 
 A provider has rights in its own workspace, and reads the APIBindings of all consumers in the virtual workspace of its
 APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndpointSlice has their URLs.
@@ -6,7 +6,7 @@ APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndp
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,6 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
 )
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.cluster.store import key_of
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject
@@ -47,10 +46,6 @@ if TYPE_CHECKING:
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
 )  # fmt: skip
-WRITE_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
-"""The verbs of the claims for configurations."""
-_READ_VERBS: Final = ("get", "list", "watch")
-"""The verbs of the claims for objects that rules follow."""
 _StreamConsumers = Callable[["Connection"], AsyncIterator[Document]]
 """Yields objects of all consumers of a virtual workspace."""
 
@@ -172,38 +167,3 @@ async def _stream_bindings(connection: "Connection") -> AsyncIterator[Document]:
         )
     for document in (*found, *namespaces):
         yield Document(document, CLUSTER, 0)
-
-
-def build_export(name: str, followed: Collection[tuple[str, str]]) -> list[JSONObject]:
-    """Return the APIExport that consumers bind, and a WorkspaceType whose workspaces bind it by default.
-
-    Args:
-        name: The name of both.
-        followed: Group and plural of the resources that rules follow. A claim for one that another export provides
-            needs its identity.
-    """
-    claims: list[JSONObject] = [
-        {"group": resource.group, "resource": resource.plural, "verbs": [*WRITE_VERBS]}
-        for resource in (VALIDATING_CONFIGURATIONS, MUTATING_CONFIGURATIONS)
-    ]
-    claims += [{"group": group, "resource": plural, "verbs": [*_READ_VERBS]} for group, plural in sorted(followed)]
-    return [
-        {
-            "apiVersion": "apis.kcp.io/v1alpha2",
-            "kind": "APIExport",
-            "metadata": {"name": name, "labels": dict(LABELS)},
-            "spec": {"permissionClaims": claims},
-        },
-        {
-            "apiVersion": "tenancy.kcp.io/v1alpha1",
-            "kind": "WorkspaceType",
-            "metadata": {"name": name, "labels": dict(LABELS)},
-            "spec": {
-                "extend": {"with": [{"name": "universal", "path": "root"}]},
-                # Without a path, kcp takes the workspace of the type.
-                "defaultAPIBindings": [{"export": name}],
-                # A further claim is accepted in the workspaces that exist.
-                "defaultAPIBindingLifecycle": "Maintain",
-            },
-        },
-    ]

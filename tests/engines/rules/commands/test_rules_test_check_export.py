@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
+from fleethook.engines.rules.commands.rules_test_check_export import build_export
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 
@@ -278,3 +279,15 @@ def test_the_followed_kinds_are_claimed(tmp_path: Path) -> None:
 def test_the_name_fits_a_workspace_type(name: str, code: int) -> None:
     result = invoke(["rules", "export", name])
     assert (result.exit_code, "kind: WorkspaceType" in result.stdout) == (code, code == 0)
+
+
+def test_the_export_claims_configurations_and_the_followed_kinds_to_read() -> None:
+    export, type_ = build_export("guard", [("", "configmaps")])
+    claims = {one["resource"]: one["verbs"] for one in export["spec"]["permissionClaims"]}
+    assert claims == {
+        "validatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
+        "mutatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
+        "configmaps": ["get", "list", "watch"],
+    }
+    assert type_["spec"]["defaultAPIBindings"] == [{"export": "guard"}]
+    assert type_["spec"]["defaultAPIBindingLifecycle"] == "Maintain", "kcp accepts a further claim"

@@ -1,9 +1,9 @@
 """``fleethook rules``: test, check and apply rules, and export the objects that let a server register them."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import yaml
 
@@ -27,7 +27,6 @@ from fleethook.cli.fixture_results import (
     read_cases,
     run_and_exit,
 )
-from fleethook.cli.inputs.kcp_export import build_export
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.objects_with_changes import fill_store, note_unused
@@ -42,10 +41,15 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
+from fleethook.cluster.kubernetes.watched_resources import (
+    DISPATCHING,
+    MUTATING_CONFIGURATIONS,
+    VALIDATING_CONFIGURATIONS,
+)
 from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks_and_outage import name_resources
+from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
@@ -85,6 +89,47 @@ def export(
         write_json({"apiVersion": "v1", "kind": "List", "items": documents})
     else:
         write_document("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents))
+
+
+_WRITE_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
+"""The verbs of the claims for configurations."""
+_READ_VERBS: Final = ("get", "list", "watch")
+"""The verbs of the claims for objects that rules follow."""
+
+
+def build_export(name: str, followed: Collection[tuple[str, str]]) -> list[JSONObject]:
+    """Return the APIExport that consumers bind, and a WorkspaceType whose workspaces bind it by default.
+
+    Args:
+        name: The name of both.
+        followed: Group and plural of the resources that rules follow. A claim for one that another export provides
+            needs its identity.
+    """
+    claims: list[JSONObject] = [
+        {"group": resource.group, "resource": resource.plural, "verbs": [*_WRITE_VERBS]}
+        for resource in (VALIDATING_CONFIGURATIONS, MUTATING_CONFIGURATIONS)
+    ]
+    claims += [{"group": group, "resource": plural, "verbs": [*_READ_VERBS]} for group, plural in sorted(followed)]
+    return [
+        {
+            "apiVersion": "apis.kcp.io/v1alpha2",
+            "kind": "APIExport",
+            "metadata": {"name": name, "labels": dict(LABELS)},
+            "spec": {"permissionClaims": claims},
+        },
+        {
+            "apiVersion": "tenancy.kcp.io/v1alpha1",
+            "kind": "WorkspaceType",
+            "metadata": {"name": name, "labels": dict(LABELS)},
+            "spec": {
+                "extend": {"with": [{"name": "universal", "path": "root"}]},
+                # Without a path, kcp takes the workspace of the type.
+                "defaultAPIBindings": [{"export": name}],
+                # A further claim is accepted in the workspaces that exist.
+                "defaultAPIBindingLifecycle": "Maintain",
+            },
+        },
+    ]
 
 
 def run_tests(
