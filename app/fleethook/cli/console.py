@@ -4,7 +4,7 @@ import asyncio
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import uvloop
 
@@ -28,14 +28,12 @@ from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
-from fleethook.console.console_server import ConsoleOptions, run_console
+from fleethook.console.console_server import HOST, PORT, ConsoleOptions, run_console
 from fleethook.console.forms_and_guard import build_address, create_token
 from fleethook.console.metrics_and_lease import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log import LogLines, choose_format, configure_logging
-
-_HOST: Final = "127.0.0.1"
 
 
 def console(
@@ -58,7 +56,7 @@ def console(
     token: Annotated[bool, Option(help="Ask a browser for the token of the printed address.")] = True,
     metrics_url: Annotated[str | None, Option(help="URL of a server's /metrics, for the overview.")] = None,
     metrics_ca_file: Annotated[Path | None, Option(help="CAs that verify --metrics-url, in PEM.")] = None,
-    port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
+    port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = PORT,
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
 
@@ -85,7 +83,7 @@ def console(
         "kcp_export": kcp_export,
         "namespace": namespace,
         "interpreters": interpreters,
-        "host": _HOST,
+        "host": HOST,
         "port": port,
     }
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
@@ -122,5 +120,5 @@ def _read_target(url: str | None, ca_file: Path | None) -> MetricsTarget | None:
 
 
 def _announce(token: str, port: int) -> None:
-    write(f"fleethook console: {build_address(_HOST, port, token)}")
+    write(f"fleethook console: {build_address(HOST, port, token)}")
     flush()

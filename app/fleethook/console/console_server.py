@@ -63,6 +63,9 @@ async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
     return render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
 
 
+HOST: Final = "127.0.0.1"
+PORT: Final = 9444
+"""The default port."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KEEP_ALIVE_SECONDS: Final = 30
 _SHUTDOWN_SECONDS: Final = 3

@@ -78,20 +78,6 @@ class ConsoleContext:
         options = [word for name in ("--kubeconfig", "--context") for word in _take_option(given, name)]
         return shlex.join(["kubectl", *options, *words])
 
-    def fill_command(self, resources: str) -> str:
-        """Return the command that brings objects to an empty page.
-
-        Args:
-            resources: Plurals, as kubectl takes them: ``yurtappsets,yurtappdaemons``.
-        """
-        given = shlex.split(self.command_source)
-        if "-f" not in given:
-            return self.kubectl("apply", "--filename", "FILE")
-        place = Path(given[given.index("-f") + 1])
-        file = place if place.suffix else place / "objects.yaml"
-        listed = shlex.join(["kubectl", "get", resources, "--all-namespaces", "--output", "yaml"])
-        return f"{listed} {'>>' if place.suffix else '>'} {shlex.quote(str(file))}"
-
     def list_covered(self) -> list[str]:
         """Return the workspaces of kcp that have a configuration of the rules of ``--kcp-export``, none without it."""
         export = self.settings.kcp_export

@@ -2,9 +2,11 @@
 
 import functools
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import yaml
@@ -224,6 +226,22 @@ def render(
     )
     text = _environment.get_template(template).render(frame=frame, **values)
     return HTMLResponse(text, status_code=status)
+
+
+def build_fill_command(context: ConsoleContext, resources: str) -> str:
+    """Return the command that brings objects to an empty page.
+
+    Args:
+        context: The source of the objects.
+        resources: Plurals, as kubectl takes them: ``yurtappsets,yurtappdaemons``.
+    """
+    given = shlex.split(context.command_source)
+    if "-f" not in given:
+        return context.kubectl("apply", "--filename", "FILE")
+    place = Path(given[given.index("-f") + 1])
+    file = place if place.suffix else place / "objects.yaml"
+    listed = shlex.join(["kubectl", "get", resources, "--all-namespaces", "--output", "yaml"])
+    return f"{listed} {'>>' if place.suffix else '>'} {shlex.quote(str(file))}"
 
 
 # PyYAML wraps long scalars at this width by default; a diff needs a line for each member.

@@ -18,9 +18,6 @@ _K = TypeVar("_K", bound=Hashable)
 
 MAX_BINS: Final = 60
 """Points of a series."""
-WINDOWS: Final[Mapping[str, int]] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
-"""Lengths of the shown time in seconds, by their name in the URL."""
-DEFAULT_WINDOW: Final = "15m"
 _LAST_TIME: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
 _MAX_SECONDS: Final = 1e6
 _MEDIAN: Final = 0.5

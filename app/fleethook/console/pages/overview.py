@@ -24,10 +24,8 @@ from fleethook.console.attention_lines import (
     list_unread_lines,
 )
 from fleethook.console.context import ConsoleContext, engine_pages
-from fleethook.console.page_frame import Context, find_context, render
+from fleethook.console.page_frame import Context, build_fill_command, find_context, render
 from fleethook.console.review_rates import (
-    DEFAULT_WINDOW,
-    WINDOWS,
     Rates,
     build_charts,
     list_rate_rows,
@@ -63,7 +61,7 @@ async def show(request: Request, context: Context) -> HTMLResponse:
         is_update=False,
         command=f"fleethook lint {context.command_source}".strip(),
         command_title="The findings on the command line",
-        fill_command=context.fill_command("all"),
+        fill_command=build_fill_command(context, "all"),
         parts=list(context.parts()),
         counts=counts,
         **await _find_rates(request),
@@ -106,26 +104,29 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     return {**leader, "attention": attention_list._replace(lines=seen.fill(attention_list.lines, now))}
 
 
+_WINDOWS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+"""Lengths of the shown time in seconds, by their name in the URL."""
+_DEFAULT_WINDOW: Final = "15m"
 _METRICS_OPTIONS: Final = ("--metrics-url", "https://localhost:9443/metrics", "--metrics-ca-file", "certs/ca.crt")
 
 
 async def _find_rates(request: Request) -> dict[str, Any]:
     """Return the series of reviews: of the server with --metrics-url, else of the recordings."""
     context, now = find_context(request), time.time()
-    asked = request.query_params.get("window", DEFAULT_WINDOW)
-    window = asked if asked in WINDOWS else DEFAULT_WINDOW
+    asked = request.query_params.get("window", _DEFAULT_WINDOW)
+    window = asked if asked in _WINDOWS else _DEFAULT_WINDOW
     command = ["fleethook", "console", *shlex.split(context.command_source), *_METRICS_OPTIONS]
-    values: dict[str, Any] = {"window": window, "windows": WINDOWS, "source": "", "age": None, "problem": ""}
+    values: dict[str, Any] = {"window": window, "windows": _WINDOWS, "source": "", "age": None, "problem": ""}
     values["rates_command"] = shlex.join(command)
     rates = Rates()
     if context.sampler is not None:
         state = context.sampler.find()
-        rates = rate_increases(state.increases, window=WINDOWS[window], now=now)
+        rates = rate_increases(state.increases, window=_WINDOWS[window], now=now)
         age = None if state.sampled_at is None else max(0.0, now - state.sampled_at)
         values |= {"source": context.sampler.url, "age": age, "problem": state.problem}
     elif context.reviews is not None:
         indexed = await context.reviews.find()
-        rates = await context.worker.run("", partial(rate_recordings, indexed.reviews, window=WINDOWS[window]))
+        rates = await context.worker.run("", partial(rate_recordings, indexed.reviews, window=_WINDOWS[window]))
         values["source"] = "recordings"
     return {**values, "rates": rates, "charts": build_charts(rates), "rows": list_rate_rows(rates)}
 

@@ -15,7 +15,7 @@ from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention_lines import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.page_frame import Context, find_context, render
+from fleethook.console.page_frame import Context, build_fill_command, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
@@ -270,7 +270,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         command=_make_command(cache, "cache", "ls"),
         command_title="The cache entries on the command line",
         fetch_command=_make_command(cache, "fetch", "--version", "v1.18.0"),
-        fill_command=context.fill_command(KARMADA_RESOURCE),
+        fill_command=build_fill_command(context, KARMADA_RESOURCE),
         directory=escape(str(cache.directory)),
         problem=problem,
         entries=[describe_entry(entry) for entry in entries.values()],

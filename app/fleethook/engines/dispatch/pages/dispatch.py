@@ -17,7 +17,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention_lines import Attention, FindingCount, LintFinding, list_object_lines
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.forms_and_guard import FormError, FormFieldError, FormFields
-from fleethook.console.page_frame import Context, find_context, render
+from fleethook.console.page_frame import Context, build_fill_command, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
@@ -227,7 +227,7 @@ async def _show(
         "dispatch/explain.html",
         command=make_command(context, form),
         command_title="The same on the command line, with the object of the form in object.yaml",
-        fill_command=context.fill_command("all"),
+        fill_command=build_fill_command(context, "all"),
         status=422 if error else 200,
         form=form,
         tree=tree,

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.attention_lines import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.page_frame import Context, find_context, render, take_page
+from fleethook.console.page_frame import Context, build_fill_command, find_context, render, take_page
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain
@@ -330,7 +330,7 @@ async def show(
         "interpreters/matrix.html",
         command=make_run_command(context, asked),
         command_title="One answer on the command line, with the object in object.yaml",
-        fill_command=context.fill_command("resourceinterpretercustomizations"),
+        fill_command=build_fill_command(context, "resourceinterpretercustomizations"),
         matrix=matrix,
         wanted=matrix_filter,
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},

@@ -27,7 +27,7 @@ from fleethook.console.attention_lines import (
     read_since,
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
-from fleethook.console.page_frame import Context, find_context, list_lines, paginate, render
+from fleethook.console.page_frame import Context, build_fill_command, find_context, list_lines, paginate, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.overrider.controller.overrider_conditions import BOUND, CONFLICT, RENDERED
 from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
@@ -273,7 +273,7 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
         "overriders/matrix.html",
         command=_make_command(context),
         command_title="All workloads on the command line",
-        fill_command=context.fill_command("yurtappsets,yurtappdaemons,yurtappoverriders,nodepools"),
+        fill_command=build_fill_command(context, "yurtappsets,yurtappdaemons,yurtappoverriders,nodepools"),
         view=MatrixView(shown, selection, table, len(rows), sum(row.size for row in rows)),
         findings=found,
         find=partial(select_findings, found.value),
