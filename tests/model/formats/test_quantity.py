@@ -41,6 +41,15 @@ def test_exponents_and_digits_are_limited_together(text: str, canonical: str) ->
     assert str(Quantity.parse(text)) == canonical
 
 
+def test_the_constructor_takes_the_text_that_a_rule_reads() -> None:
+    assert Quantity("2Gi") > Quantity("500m") == Quantity(Fraction(1, 2))
+    assert (repr(Quantity("1Gi")), str(Quantity("1024Mi"))) == ("Quantity('1Gi')", "1Gi")
+    with pytest.raises(ValueError, match="'1/2' is not a quantity"):
+        Quantity("1/2")
+    with pytest.raises(TypeError, match="not supported between instances of 'Quantity' and 'str'"):
+        _ = Quantity("2Gi") > "1Gi"
+
+
 def test_integer_values_round_away_from_zero() -> None:
     assert (int(Quantity.parse("1500m")), int(Quantity.parse("-1500m"))) == (2, -2)
 

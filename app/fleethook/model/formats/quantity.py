@@ -41,9 +41,11 @@ class Quantity:
 
     __slots__ = ("format", "value")
 
-    def __init__(self, value: Fraction | int, format_: Format = "DecimalSI") -> None:
-        self.value: Final = Fraction(value)
-        self.format: Final[Format] = format_
+    def __init__(self, value: Fraction | int | str, format_: Format = "DecimalSI") -> None:
+        """Take an amount, or a text as `parse` does."""
+        amount, family = _read_quantity(value) if isinstance(value, str) else (Fraction(value), format_)
+        self.value: Final = amount
+        self.format: Final[Format] = family
 
     @staticmethod
     def parse(text: str | int) -> "Quantity":
@@ -55,10 +57,7 @@ class Quantity:
         Raises:
             ValueError: ``text`` is no quantity.
         """
-        shown = str(text)
-        if len(shown) > MAX_QUANTITY_LENGTH:
-            raise _not_a_quantity(text)
-        return _read_quantity(shown)
+        return Quantity(str(text))
 
     def __add__(self, other: "Quantity") -> "Quantity":
         return Quantity(self.value + other.value, self.format if self.value else other.format)
@@ -72,8 +71,8 @@ class Quantity:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.value == other.value
 
-    def __lt__(self, other: "Quantity") -> bool:
-        return self.value < other.value
+    def __lt__(self, other: object) -> bool:
+        return self.value < other.value if isinstance(other, Quantity) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -90,8 +89,8 @@ class Quantity:
 
 
 @lru_cache(_MAX_PARSED)
-def _read_quantity(text: str) -> Quantity:
-    match = _QUANTITY.fullmatch(text)
+def _read_quantity(text: str) -> tuple[Fraction, Format]:
+    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_QUANTITY_LENGTH else None
     if match is None:
         raise _not_a_quantity(text)
     sign, number, suffix = match.groups()
@@ -101,7 +100,7 @@ def _read_quantity(text: str) -> Quantity:
     magnitude = min(_round_away(amount, _NANO), Fraction(_MAX_AMOUNT))
     if format_ == "BinarySI" and 0 < magnitude < 1:
         format_ = "DecimalSI"
-    return Quantity(-magnitude if sign == "-" else magnitude, format_)
+    return -magnitude if sign == "-" else magnitude, format_
 
 
 def _not_a_quantity(text: str | int) -> ValueError:
