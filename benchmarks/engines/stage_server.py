@@ -19,11 +19,11 @@ from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
-from fleethook.server.log import encode_line
+from fleethook.server.log import encode_line, make_admission_line
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.http_checks import REQUEST_ID
-from fleethook.server.reviews.records_and_traces import find_outcome, make_admission_line
+from fleethook.server.reviews.records_and_traces import find_outcome
 from fleethook.server.reviews.review_codec import decode_review, encode_response
 from fleethook.work.threads_and_gc import finish
 

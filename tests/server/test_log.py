@@ -18,17 +18,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.formats.text import is_inert
 from fleethook.server.log import (
     MAX_LINE_BYTES,
+    MAX_LOGGED,
     JSONFormatter,
+    Line,
     LinesHandler,
     LogLines,
     encode_line,
     format_line,
     format_time,
+    make_admission_line,
     stamp,
 )
+from fleethook.server.reviews import review_codec
+from fleethook.server.reviews.admission_endpoint import find_cluster
 from tests.model.formats.test_text import HOSTILE
 from tests.serving import EXAMPLES, ROOT
 from tests.waiting import NET
@@ -274,3 +280,90 @@ def test_the_log_is_text_on_a_terminal(tmp_path: Path, chosen: str, redirects: b
     os.close(master)
     os.close(slave)
     assert re.search(rf"^{first}", found.decode(), re.MULTILINE), found
+
+
+KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}
+
+
+def encode_kind(kind: str, version: str, request: Any) -> bytes:
+    return json.dumps({"apiVersion": version, "kind": kind, "request": request}).encode()
+
+
+def admission(**request: Any) -> review_codec.Decoded:
+    given = {"uid": "u-1", "operation": "CREATE", "namespace": "shop", "kind": KIND, **request}
+    return review_codec.decode_review(encode_kind("AdmissionReview", "admission.k8s.io/v1", given))
+
+
+def request_of(decoded: review_codec.Decoded) -> AdmissionRequest:
+    assert decoded.request is not None
+    return decoded.request
+
+
+def members(line: Line) -> dict[str, Any]:
+    """Return the members of a line but those that are the same in all tests."""
+    found = json.loads(encode_line(line))
+    assert found.pop("ts")
+    assert found.pop("level") == "info"
+    return dict(found)
+
+
+def line_of(review: review_codec.Decoded, response: Any = None) -> dict[str, Any]:
+    answer = patched([{"op": "remove", "path": "/a"}]) if response is None else response
+    return members(make_admission_line("/r", review, answer, seconds=0.0012345, request_id="r-1"))
+
+
+ANSWERED = {
+    "msg": "review",
+    "route": "/r",
+    "requestId": "r-1",
+    "uid": "u-1",
+    "allowed": True,
+    "patchOps": 1,
+    "ms": 1.234,
+}
+ASKED = {"gvk": "apps/v1/Deployment", "namespace": "shop", "operation": "CREATE"}
+
+
+def test_a_line_names_the_object_under_review() -> None:
+    metadata = {"name": "web", "annotations": {"kcp.io/cluster": "root:a"}}
+    review = admission(name="web", object={"metadata": metadata})
+    assert request_of(review).object  # as a handler decodes it
+    assert line_of(review) == {**ANSWERED, **ASKED, "name": "web", "cluster": "root:a"}
+
+
+def test_a_line_decodes_no_object_that_the_handler_has_not_decoded() -> None:
+    review = admission(name="web", object={"metadata": {"annotations": {"kcp.io/cluster": "root:a"}}})
+    assert line_of(review) == {**ANSWERED, **ASKED, "name": "web", "cluster": ""}
+    assert "object" not in request_of(review).__dict__
+
+
+@pytest.mark.parametrize(("generated", "name"), [("web-", "web-"), (7, "")])
+def test_a_line_about_an_object_without_a_name_has_its_prefix(generated: Any, name: str) -> None:
+    review = admission(object={"metadata": {"generateName": generated}})
+    assert request_of(review).object
+    assert line_of(review)["name"] == name
+
+
+@pytest.mark.parametrize(("operation", "cluster"), [("DELETE", "root:old"), ("UPDATE", "")])
+def test_the_old_object_names_the_cluster_only_of_a_deletion(operation: str, cluster: str) -> None:
+    review = admission(operation=operation, oldObject={"metadata": {"annotations": {"kcp.io/cluster": "root:old"}}})
+    request = request_of(review)
+    assert request.old_object
+    assert find_cluster(request) == cluster
+    assert line_of(review)["cluster"] == cluster
+
+
+def test_a_line_about_an_unreadable_review_has_its_uid_and_the_reason() -> None:
+    review = admission(operation=3)
+    assert review.request is None
+    assert find_cluster(None) == ""
+    line = line_of(review, denied("it cannot be read"))
+    assert line == {**ANSWERED, "allowed": False, "patchOps": 0, "message": "it cannot be read"}
+
+
+def test_long_texts_of_a_client_are_cut() -> None:
+    long = "x" * 1024
+    line = line_of(admission(name=long, namespace=long, kind={**KIND, "kind": long}), denied(long))
+    cut = {name for name, value in line.items() if str(value).endswith(f"… ({1024 - MAX_LOGGED} characters left out)")}
+    assert cut == {"name", "message"}
+    assert max(len(str(value)) for value in line.values()) < 3 * 1024, "decoding limits the others"

@@ -23,7 +23,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from fleethook.model.admission import Response
 from fleethook.model.formats.text import escape, escape_json, shorten
+from fleethook.model.json import JSON
+from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.server.reviews.review_codec import Decoded
 from fleethook.tracing.spans_and_otel_variables import find_trace_id
 
 STANDARD_ERROR: Final = 2
@@ -264,6 +268,37 @@ MAX_LOGGED: Final = 1000
 def cut_text(text: str) -> str:
     """Return a text cut to `MAX_LOGGED` characters, so that encoding a long text takes no time."""
     return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
+
+
+# A member of a log line that is left out.
+_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
+
+
+def _read_cluster(metadata: Mapping[str, JSON]) -> str:
+    annotations = metadata.get("annotations")
+    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
+    return cut_text(cluster) if isinstance(cluster, str) and cluster else ""
+
+
+def make_admission_line(
+    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
+) -> ReviewLine:
+    """Return the line about an answered admission review."""
+    cluster = gvk = namespace = name = operation = _UNSET
+    # Members without `cut_text` have a limit when they are decoded.
+    if (request := review.request) is not None:
+        kind, metadata = request.kind, request.known_metadata
+        cluster = _read_cluster(metadata)
+        gvk = f"{kind.group}/{kind.version}/{kind.kind}"
+        namespace, operation = request.namespace, request.operation
+        generated = request.name or metadata.get("generateName", "")
+        name = cut_text(generated) if isinstance(generated, str) else ""
+    message = cut_text(response.message) if response.message else _UNSET
+    # By position, because setting members one by one takes 25 % more time.
+    return ReviewLine(
+        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
+        len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
+    )  # fmt: skip
 
 
 def encode_line(fields: dict[str, object] | Line) -> bytes:

@@ -14,10 +14,10 @@ from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.kcp import cluster_of
-from fleethook.server.log import ReviewLine
+from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP, Endpoint
-from fleethook.server.reviews.records_and_traces import classify, find_outcome, make_admission_line
+from fleethook.server.reviews.records_and_traces import classify, find_outcome
 from fleethook.server.reviews.review_codec import (
     Decoded,
     ReviewProblem,

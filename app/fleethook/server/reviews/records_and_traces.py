@@ -1,4 +1,4 @@
-"""The records, traces, counts and log lines of answered reviews: the base class of endpoints that report them."""
+"""The records, traces and counts of answered reviews: the base class of endpoints that report them."""
 
 import time
 from abc import abstractmethod
@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
 from starlette.types import Scope
 
 from fleethook.model.admission import Response
 from fleethook.model.json import JSON
-from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.server.log import LogSink, ReviewLine, cut_text, stamp
+from fleethook.server.log import LogSink
 from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.http_checks import Answered, Endpoint
 from fleethook.server.reviews.review_codec import Decoded
@@ -194,34 +192,3 @@ def classify(review: Decoded, response: Response) -> tuple[str, str]:
     """
     operation = review.request.operation if review.request else ""
     return operation, find_outcome(response)
-
-
-# A member of a log line that is left out.
-_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
-
-
-def _read_cluster(metadata: Mapping[str, JSON]) -> str:
-    annotations = metadata.get("annotations")
-    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
-    return cut_text(cluster) if isinstance(cluster, str) and cluster else ""
-
-
-def make_admission_line(
-    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
-) -> ReviewLine:
-    """Return the line about an answered admission review."""
-    cluster = gvk = namespace = name = operation = _UNSET
-    # Members without `cut_text` have a limit when they are decoded.
-    if (request := review.request) is not None:
-        kind, metadata = request.kind, request.known_metadata
-        cluster = _read_cluster(metadata)
-        gvk = f"{kind.group}/{kind.version}/{kind.kind}"
-        namespace, operation = request.namespace, request.operation
-        generated = request.name or metadata.get("generateName", "")
-        name = cut_text(generated) if isinstance(generated, str) else ""
-    message = cut_text(response.message) if response.message else _UNSET
-    # By position, because setting members one by one takes 25 % more time.
-    return ReviewLine(
-        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
-        len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
-    )  # fmt: skip

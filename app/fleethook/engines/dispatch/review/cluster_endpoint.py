@@ -33,11 +33,11 @@ from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
-from fleethook.server.log import ReviewLine
+from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError
 from fleethook.server.protocol.connections import ClientConnection
 from fleethook.server.reviews.http_checks import CHARGE, CONNECTION, EXTENSION, MAX_ON_LOOP
-from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome, make_admission_line
+from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome
 from fleethook.server.reviews.review_codec import (
     Decoded,
     ReviewProblem,
