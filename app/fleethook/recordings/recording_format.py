@@ -126,7 +126,7 @@ class RecordedCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>``
       (`fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation.Webhook`), answer
       ``{"allowed", "patch" (base64), "patchType", "status", "warnings", "auditAnnotations"}``.
-      `fleethook.engines.dispatch.call.call_trace` converts both ways. ``failure`` is
+      `fleethook.engines.dispatch.call.recorded_calls` converts both ways. ``failure`` is
       ``{"cutShort": bool, "reason": str}`` if the call failed (the failurePolicy applies), or
       ``{"status": metav1.Status}`` if the request is refused.
     - ``webhook`` of a CustomResourceDefinition's conversion: key ``convert/<from>/<to>``, answer the object.

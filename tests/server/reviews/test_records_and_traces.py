@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
+from fleethook.engines.dispatch.call.recorded_calls import decode_failure, decode_response
 from fleethook.engines.dispatch.errors_and_deadline import (
     CallingError,
     StatusError,

@@ -10,13 +10,13 @@ from fleethook.engines.dispatch.attributes_and_cluster_annotation import (
     build_attributes,
     describe_other_claim,
 )
-from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.phases_and_warnings import (
     MutatingPhase,
     build_refusal,
     limit_warnings,
     run_validating_phase,
 )
+from fleethook.engines.dispatch.call.recorded_calls import CallTrace
 from fleethook.engines.dispatch.call.review_response_and_patch import Patcher
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, forbidden

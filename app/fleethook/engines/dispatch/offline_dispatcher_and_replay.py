@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
-from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response, name_webhook
+from fleethook.engines.dispatch.call.recorded_calls import decode_failure, decode_response, name_webhook
 from fleethook.engines.dispatch.call.review_response_and_patch import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_call_and_audit import WebhookCaller
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher

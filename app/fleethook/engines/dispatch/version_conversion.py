@@ -13,7 +13,7 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import annotate_cluster
-from fleethook.engines.dispatch.call.call_trace import CallTrace
+from fleethook.engines.dispatch.call.recorded_calls import CallTrace
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition

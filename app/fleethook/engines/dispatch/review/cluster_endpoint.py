@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.call_trace import note_refusal
+from fleethook.engines.dispatch.call.recorded_calls import note_refusal
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.errors_and_deadline import (
     Deadline,

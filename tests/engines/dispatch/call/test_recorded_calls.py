@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure
+from fleethook.engines.dispatch.call.recorded_calls import decode_response, encode_failure
 from fleethook.engines.dispatch.call.review_response_and_patch import WebhookResponse
 from fleethook.engines.dispatch.errors_and_deadline import too_many_requests
 from fleethook.model.admission import Status
