@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
-from fleethook.engines.dispatch.explain_reasons import explain
+from fleethook.engines.dispatch.explanation import explain
 from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,

@@ -15,7 +15,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.engines.dispatch.explain_reasons import Explanation
+from fleethook.engines.dispatch.explanation import Explanation
 from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceSource, read_namespace
 from fleethook.engines.dispatch.offline_dispatcher_and_replay import answer_from_records
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials

@@ -1,4 +1,7 @@
-"""Plans the request to explain: the request of a review, or the one that a client would send with a manifest."""
+"""Plans the request to explain: the request of a review, or the one that a client would send with a manifest.
+
+An apiserver refuses some requests before it asks a webhook.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,6 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from fleethook.api_schema import check_object, load_served
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import read_claimed_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import (
@@ -275,3 +279,32 @@ def _set_namespace(document: JSONObject) -> JSONObject:
 def _keep_names(metadata: JSONObject) -> JSONObject:
     """Return the metadata of the object sent to a subresource with its own kind, such as Scale."""
     return {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}
+
+
+_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
+_CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap"}
+
+
+def find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
+    """Return why an apiserver refuses a request before it asks a webhook; a review has passed these checks.
+
+    kcp has the same admission plugin NamespaceLifecycle (pkg/admission/namespacelifecycle).
+    """
+    request, namespace = planned.request, planned.request.namespace
+    document = planned.source.document
+    if is_review(document):
+        return ""
+    # An apiserver cannot decode wrong types of built-in kinds, and of metadata. `find_violation` checks the rest.
+    is_built_in = gvk_of(document).group in load_served().built_in
+    decoded = document if is_built_in else {**_CONFIG_MAP, "metadata": document.get("metadata")}
+    for one in check_object(decoded) if request.operation in ("CREATE", "UPDATE") else ():
+        if one.code == "invalid":
+            return f"{one.field}: {one.message}"
+    if request.kind == Kind(*NAMESPACE):
+        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
+        return f"namespace {request.name} may not be deleted" if is_deleted else ""
+    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
+    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
+    if not (written and namespace and known) or namespace in known:
+        return ""
+    return f"namespace {namespace} of {planned.cluster or 'the cluster'} does not exist"

@@ -25,7 +25,7 @@ from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
-from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain_input, name_cluster
+from fleethook.engines.dispatch.explanation import ExplainedWebhook, Explanation, explain_input
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
@@ -320,9 +320,9 @@ def _mark_differences(before: Sequence[Styled], after: Sequence[Styled]) -> Iter
 def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
     subject, explanation, _ = explained
     owner = explanation.owner
-    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {name_cluster(explanation.cluster)}"
+    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {_name_cluster(explanation.cluster)}"
     yield styled(request, "bold")
-    yield styled(f"owner: {'none' if owner.cluster is None else name_cluster(owner.cluster)} ({owner.case})")
+    yield styled(f"owner: {'none' if owner.cluster is None else _name_cluster(owner.cluster)} ({owner.case})")
     for step in owner.trace:
         yield styled(f"  {step}", "bold red" if step == owner.problem else "cyan")
     for phase, webhooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
@@ -335,6 +335,11 @@ def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
             yield styled(f"  {one}", "yellow")
     for note in explanation.notes:
         yield styled(f"note: {note}", "yellow")
+
+
+def _name_cluster(name: str) -> str:
+    """Return a logical cluster for messages."""
+    return name or "the cluster"
 
 
 def _format_webhook(webhook: ExplainedWebhook, *, verbose: bool) -> Iterator[Styled]:

@@ -14,7 +14,7 @@ from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.page_frame import dump_yaml
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
-from fleethook.engines.dispatch.explain_reasons import Explanation, explain_input
+from fleethook.engines.dispatch.explanation import Explanation, explain_input
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,

@@ -23,7 +23,7 @@ from fleethook.engines.dispatch.errors_and_deadline import (
     refusal,
     too_many_requests,
 )
-from fleethook.engines.dispatch.explain_reasons import explain
+from fleethook.engines.dispatch.explanation import explain
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.phases_and_warnings import MAX_CALLS
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
-from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain, find_nearest_miss
+from fleethook.engines.dispatch.explanation import ExplainedWebhook, Explanation, explain, find_nearest_miss
 from fleethook.engines.dispatch.match.equivalent_resources import EquivalentIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.gvk import GroupVersionResource

@@ -7,7 +7,6 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.api_schema import check_object, load_served
 from fleethook.cel.check.null_reads import list_reads
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
@@ -33,12 +32,12 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
     match_namespace,
     match_object,
 )
-from fleethook.engines.dispatch.request_from_manifest import NAMESPACE, InputRequest, is_review
+from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, Phase, Webhook
-from fleethook.model.admission import AdmissionRequest, Kind
-from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, gvk_of
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.kcp import API_EXPORT, LOGICAL_CLUSTER, serves_without_binding
 from fleethook.model.rule_matching import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
@@ -130,7 +129,7 @@ async def explain_input(
         cluster=planned.cluster,
         deadline=Deadline(time.monotonic() + BUDGET_SECONDS),
     )
-    found = _refuse_invalid(_refuse(found, _find_refusal(store, planned, is_live=is_live)), planned)
+    found = _refuse_invalid(_refuse(found, find_refusal(store, planned, is_live=is_live)), planned)
     return _correct_local(found, store, planned, as_provider=as_provider) if is_live else found
 
 
@@ -439,35 +438,6 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
     )
 
 
-_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
-_CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap"}
-
-
-def _find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
-    """Return why an apiserver refuses a request before it asks a webhook; a review has passed these checks.
-
-    kcp has the same admission plugin NamespaceLifecycle (pkg/admission/namespacelifecycle).
-    """
-    request, namespace = planned.request, planned.request.namespace
-    document = planned.source.document
-    if is_review(document):
-        return ""
-    # An apiserver cannot decode wrong types of built-in kinds, and of metadata. `refuse_invalid` checks the rest.
-    is_built_in = gvk_of(document).group in load_served().built_in
-    decoded = document if is_built_in else {**_CONFIG_MAP, "metadata": document.get("metadata")}
-    for one in check_object(decoded) if request.operation in ("CREATE", "UPDATE") else ():
-        if one.code == "invalid":
-            return f"{one.field}: {one.message}"
-    if request.kind == Kind(*NAMESPACE):
-        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
-        return f"namespace {request.name} may not be deleted" if is_deleted else ""
-    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
-    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
-    if not (written and namespace and known) or namespace in known:
-        return ""
-    return f"namespace {namespace} of {planned.cluster or 'the cluster'} does not exist"
-
-
 def _refuse(found: Explanation, reason: str) -> Explanation:
     """Return an explanation without webhooks if there is a reason to refuse the request."""
     notes = (f"the request is refused: {reason}",)
@@ -509,8 +479,3 @@ def _refuse_invalid(found: Explanation, planned: InputRequest) -> Explanation:
     text = f"the apiserver refuses the object by its schema{changing}, and calls no validating webhook: {reason}"
     invalid = msgspec.structs.replace(found, validating=(), notes=(*found.notes, text), refused=reason)
     return invalid if reason else found
-
-
-def name_cluster(name: str) -> str:
-    """Return a logical cluster for messages."""
-    return name or "the cluster"
