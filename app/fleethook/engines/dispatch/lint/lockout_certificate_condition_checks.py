@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
-from fleethook.model.formats.names_and_labels import read_labels
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.rule_matching import EVERY, RuleAttributes, matches_rule
@@ -22,8 +22,6 @@ from fleethook.model.rule_matching import EVERY, RuleAttributes, matches_rule
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
 _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
-# An apiserver sets this label on every namespace.
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 def call_findings(
@@ -39,7 +37,7 @@ def call_findings(
     if webhook.endpoint is not None and webhook.endpoint.service and _locks_out(webhook, namespace, store):
         text = (
             f"it must admit its own pods in {namespace}, but cannot while it is down (failurePolicy Fail): "
-            f"exclude the namespace with a namespaceSelector on {_NAME_LABEL}"
+            f"exclude the namespace with a namespaceSelector on {NAMESPACE_LABEL}"
         )
         yield Issue("self-lockout", text)
 
@@ -222,7 +220,7 @@ def _locks_out(webhook: Webhook, namespace: str, store: StoreView) -> bool:
 def _selects(webhook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether the namespaceSelector of a webhook selects a namespace."""
     found = store.get(webhook.cluster, NAMESPACE, "", namespace)
-    return webhook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
+    return webhook.namespace_selector.selects({**read_labels(found), NAMESPACE_LABEL: namespace})
 
 
 _OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
