@@ -12,8 +12,8 @@ from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
+from fleethook.console.reviews.review_detail_and_replay import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from tests.builders import workload
 from tests.console.browser.fleet_pages import PAGES
 from tests.console.crd_cache import fill_cache

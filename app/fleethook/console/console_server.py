@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shlex
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -23,13 +22,13 @@ from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Index, Store
 from fleethook.console.attention_lines import FirstSeen
-from fleethook.console.context import ConsoleContext, engine_pages
+from fleethook.console.context import ConsoleContext, describe_source, engine_pages
 from fleethook.console.forms_and_guard import RequestGuard
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.page_frame import load_templates, render
 from fleethook.console.pages import overview, reviews, search
+from fleethook.console.reviews.review_detail_and_replay import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.settings import Settings
 
@@ -180,19 +179,6 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
 
 async def _ignore_change() -> None:
     """Do nothing: pages read the store at each request."""
-
-
-def describe_source(settings: Settings, files: Sequence[Path]) -> str:
-    """Return the options of a command that reads the same objects."""
-    if files:
-        given = [("-f", str(file)) for file in files] + [("--exclude", one) for one in settings.exclude]
-        return shlex.join(word for pair in given for word in pair)
-    words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
-    words += [] if settings.context is None else ["--context", settings.context]
-    words += ["--kcp"] if settings.kcp else []
-    words += [] if settings.kcp_export is None else ["--kcp-export", settings.kcp_export]
-    cache = settings.kcp_cache_kubeconfig
-    return shlex.join([*words, *([] if cache is None else ["--kcp-cache-kubeconfig", str(cache)])])
 
 
 class ConsoleServer(uvicorn.Server):

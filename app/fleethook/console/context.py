@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from fleethook.work.threads_and_gc import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_objects import Cluster
-    from fleethook.console.reviews.review_search_and_replay import ReviewReplay
+    from fleethook.console.reviews.review_detail_and_replay import ReviewReplay
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +112,19 @@ class ConsoleContext:
             yield from self.manifests.parts()
         if self.cluster is not None:
             yield from self.cluster.source.parts()
+
+
+def describe_source(settings: Settings, files: Sequence[Path]) -> str:
+    """Return the options of a command that reads the same objects."""
+    if files:
+        given = [("-f", str(file)) for file in files] + [("--exclude", one) for one in settings.exclude]
+        return shlex.join(word for pair in given for word in pair)
+    words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
+    words += [] if settings.context is None else ["--context", settings.context]
+    words += ["--kcp"] if settings.kcp else []
+    words += [] if settings.kcp_export is None else ["--kcp-export", settings.kcp_export]
+    cache = settings.kcp_cache_kubeconfig
+    return shlex.join([*words, *([] if cache is None else ["--kcp-cache-kubeconfig", str(cache)])])
 
 
 def _take_option(words: list[str], name: str) -> list[str]:

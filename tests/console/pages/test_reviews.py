@@ -7,65 +7,26 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.pages.reviews import describe_outcome, describe_review, find_state, list_changes
-from fleethook.console.reviews import review_search_and_replay
-from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.review_search_and_replay import ReviewReplay
-from fleethook.recordings.recording_format import CallName, RecordedCall
-from fleethook.recordings.replay.decision_changes import DiffLine, OutcomeDifference, RecordPlace, make_change
-from fleethook.recordings.replay.review_replay import Replayed
+from fleethook.console.pages.reviews import SORTS, ReviewQuery, encode_query, find_reviews, list_choices, parse_query
+from fleethook.console.reviews import review_detail_and_replay
+from fleethook.console.reviews.review_detail_and_replay import ReviewReplay
+from fleethook.console.reviews.review_index import VERDICTS, ReviewIndex, ReviewSummary
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
-from tests.console.reviews.test_review_index import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import console_of, visit
 from tests.engines.dispatch.builders import binding, configuration, export, webhook
 from tests.engines.dispatch.builders import review as widget_review
-from tests.recordings.builders import to_patch
 from tests.recordings.recordings import line, write
 from tests.recordings.replaying import recording
 from tests.waiting import NET
-
-ENTRY = entry_of(asked(name="web"))
-CALL = CallName("webhook", "hooks", "w.example.org")
-
-
-def changed(aspect: str = "message", after: object = ("b",)) -> Replayed:
-    difference = OutcomeDifference(aspect, ("a",), after)  # type: ignore[arg-type]
-    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", differences=[difference]))
-
-
-def undecidable() -> Replayed:
-    missing = {CALL: "no recorded answer"}
-    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", missing=missing.items()))
-
-
-def test_each_result_has_a_state() -> None:
-    results = [
-        Replayed(ENTRY),
-        changed(),
-        undecidable(),
-        Replayed(ENTRY, skipped="x"),
-        Replayed(ENTRY, unknown_route=True),
-    ]
-    assert list(map(find_state, results)) == ["same", "changed", "undecidable", "skipped", "skipped"]
-
-
-def test_the_outcome_of_one_review_explains_itself() -> None:
-    assert describe_outcome(Replayed(ENTRY, unasked=[CALL])).unasked == ["webhook hooks/w.example.org"]
-    assert (
-        describe_outcome(Replayed(ENTRY, unknown_route=True)).text
-        == f"this fleethook has no route {ENTRY.record.route}"
-    )
-    lines = [f"{line.sign}{line.text}" for line in describe_outcome(changed()).lines]
-    assert lines == [" message", "-a", "+b"]
-    assert describe_outcome(undecidable()).lines[0].text == "webhook hooks/w.example.org: no recorded answer"
-
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'>"
 
@@ -243,7 +204,7 @@ async def test_each_changed_review_has_a_link(tmp_path: Path) -> None:
 
 
 async def test_the_largest_groups_of_changes_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_search_and_replay, "MAX_GROUPS", 1)
+    monkeypatch.setattr(review_detail_and_replay, "MAX_GROUPS", 1)
     await record_workloads(tmp_path, workload())
     answer = {"kind": "AdmissionReview", "response": {"allowed": False, "status": {"code": 403, "message": "no"}}}
     write(tmp_path / "a.jsonl", *(line(review(workload(), f"d-{number}"), answer) for number in range(3)))
@@ -258,7 +219,7 @@ async def test_the_largest_groups_of_changes_come_first(tmp_path: Path, monkeypa
 async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(review_search_and_replay, "REVIEWS_IN_A_REQUEST", 2)
+    monkeypatch.setattr(review_detail_and_replay, "REVIEWS_IN_A_REQUEST", 2)
     await record_workloads(tmp_path, *(workload() for _ in range(9)))
     bench = Bench(tmp_path)
     body = await bench.start()
@@ -303,72 +264,69 @@ async def test_hostile_texts_of_recordings_stay_texts(tmp_path: Path) -> None:
         assert "&lt;script&gt;" in shown
 
 
-OBJECT = {"spec": {"replicas": 1}, "data": {"password": "c2VjcmV0"}}
-PATCH = to_patch({"op": "replace", "path": "/spec/replicas", "value": 3})
-PATCHED = {"kind": "AdmissionReview", "response": {"allowed": True, "patch": PATCH, "warnings": ["careful"]}}
+def summary(number: int = 0, **members: Any) -> ReviewSummary:
+    known: dict[str, Any] = {
+        "file": 0, "line": number, "time": f"2026-11-22T10:00:{number:02}.000000Z", "route": "/r", "cluster": "",
+        "group": "apps", "kind": "Deployment", "namespace": "shop", "name": f"web-{number}", "operation": "CREATE",
+        "verdict": "allowed", "seconds": number / 1000, "uid": f"u-{number}",
+    }  # fmt: skip
+    return ReviewSummary(**{**known, **members})
 
 
-def test_a_review_shows_changes_warnings_and_its_body() -> None:
-    found = describe_review(entry_of(asked(object=OBJECT), PATCHED, redacted=True))
-    assert (found.verdict, found.status, found.warnings, found.redacted) == ("patched", 200, ("careful",), True)
-    assert found.changes == [DiffLine(" ", "object /spec/replicas"), DiffLine("-", "1"), DiffLine("+", "3")]
-    assert '"replicas": 1' in found.review
+def lines(query: ReviewQuery, *reviews: ReviewSummary) -> list[int]:
+    return [one.line for one in find_reviews(reviews, query)]
 
 
-def test_a_refusal_shows_code_message_and_causes() -> None:
-    status = {
-        "code": 422,
-        "reason": "Invalid",
-        "message": "no",
-        "details": {"causes": [{"field": "a", "message": "b"}]},
-    }
-    found = describe_review(
-        entry_of(asked(), {"kind": "AdmissionReview", "response": {"allowed": False, "status": status}})
+REVIEWS = [
+    summary(1, route="/a", verdict="patched"),
+    summary(2, kind="StatefulSet", cluster="root:a"),
+    summary(3, name="Other", verdict="denied", uid="abc"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (ReviewQuery(), [3, 2, 1]),
+        (ReviewQuery(route="/a"), [1]),
+        (ReviewQuery(kind="StatefulSet"), [2]),
+        (ReviewQuery(cluster="root:a"), [2]),
+        (ReviewQuery(verdict="denied"), [3]),
+        (ReviewQuery(text="SHOP/OTHER"), [3]),
+        (ReviewQuery(text="abc"), [3]),
+        (ReviewQuery(text="ABC"), []),
+        (ReviewQuery(text="web"), [2, 1]),
+        (ReviewQuery(slower=2), [3, 2]),
+        (ReviewQuery(since="2026-11-22T10:00:02"), [3, 2]),
+        (ReviewQuery(until="2026-11-22T10:00:02"), [1]),
+        (ReviewQuery(sort="oldest"), [1, 2, 3]),
+        (ReviewQuery(sort="slowest", verdict=""), [3, 2, 1]),
+        (ReviewQuery(kind="Deployment", text="web"), [1]),
+    ],
+)
+def test_a_search_finds_the_matching_reviews_in_its_order(query: ReviewQuery, found: list[int]) -> None:
+    assert lines(query, *REVIEWS) == found
+
+
+TIMES = st.text(st.characters(codec="utf-8", exclude_characters=" "), max_size=9).map(str.strip)
+
+
+@given(
+    st.builds(
+        ReviewQuery,
+        route=st.text(max_size=9).map(str.strip), kind=st.text(max_size=9).map(str.strip),
+        text=st.text(max_size=9).map(str.strip), cluster=st.text(max_size=9).map(str.strip),
+        verdict=st.sampled_from(["", *VERDICTS]), slower=st.integers(0, 9999).map(float),
+        since=TIMES, until=TIMES,
+        sort=st.sampled_from(SORTS), page=st.integers(1, 99),
     )
-    assert (found.verdict, found.code, found.message) == ("denied", "422 Invalid", ("no", "a: b"))
-    assert found.changes == []
+)  # fmt: skip
+def test_a_url_keeps_its_search(query: ReviewQuery) -> None:
+    from urllib.parse import parse_qsl  # noqa: PLC0415 - beside its one use
+
+    assert parse_query(dict(parse_qsl(encode_query(query), keep_blank_values=True))) == query
 
 
-def test_the_asked_webhooks_and_scripts_have_their_answers() -> None:
-    calls: list[dict[str, Any]] = [
-        {
-            "kind": "webhook",
-            "name": "w.example.org",
-            "key": "k",
-            "configuration": "hooks",
-            "cluster": "root:a",
-            "answer": {"allowed": True},
-        },
-        {"kind": "script", "name": "s", "key": "k2", "error": "it failed"},
-    ]
-    made = [RecordedCall(**{**one, **({"answer": _raw(one["answer"])} if "answer" in one else {})}) for one in calls]
-    webhook, script = describe_review(entry_of(asked(), PATCHED, calls=made)).calls
-    assert (webhook.name, webhook.cluster, webhook.error) == ("hooks/w.example.org", "root:a", "")
-    assert '"allowed": true' in webhook.answer.text
-    assert (script.name, script.answer, script.error) == ("s", None, "it failed")
-
-
-def _raw(value: Any) -> Any:
-    import msgspec  # noqa: PLC0415 - beside its one use
-
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
-def test_a_result_of_an_interpreter_is_shown() -> None:
-    answer = {"kind": "ResourceInterpreterContext", "response": {"uid": "u", "successful": True, "healthy": True}}
-    found = describe_review(entry_of(asked(), answer))
-    assert '"healthy": true' in found.result.text
-
-
-def test_patches_that_cannot_be_used_are_explained() -> None:
-    document = asked(object=OBJECT)
-    assert list_changes(document, None) == []
-    assert list_changes(document, "the patch is damaged: x") == [DiffLine(" ", "the patch is damaged: x")]
-    (line,) = list_changes(document, [{"op": "remove", "path": "/missing"}])
-    assert line.text.startswith("the patch does not apply: ")
-    assert list_changes(5, [{"op": "remove", "path": "/a"}])[0].text.startswith("the patch does not apply")
-
-
-def test_bodies_of_any_shape_are_shown() -> None:
-    assert describe_review(entry_of({"text": "<script>"})).review == "<script>"
-    assert describe_review(entry_of({"base64": "*"})).review.startswith("the body is damaged")
+def test_the_choices_are_the_values_that_occur() -> None:
+    choices = list_choices([*REVIEWS, summary(4, kind="")])
+    assert choices == (["/a", "/r"], ["Deployment", "StatefulSet"], ["root:a"])

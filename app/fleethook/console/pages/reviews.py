@@ -1,12 +1,11 @@
 """The section ``/reviews``: the search for recorded reviews, one review, and reviews asked again ("and now?")."""
 
-import json
 import shlex
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,235 +14,170 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Hit, engine_pages, list_addresses
 from fleethook.console.forms_and_guard import FormFields
-from fleethook.console.page_frame import SAME, Context, render
-from fleethook.console.reviews.review_index import (
-    VERDICTS,
-    Indexed,
-    ReviewIndex,
-    ReviewSummary,
-    classify,
-    read_recorded_outcome,
-)
-from fleethook.console.reviews.review_search_and_replay import (
-    SORTS,
+from fleethook.console.page_frame import SAME, Context, render, take_page
+from fleethook.console.reviews.review_detail_and_replay import (
     ReplayJob,
-    ReviewQuery,
     ReviewReplay,
-    encode_query,
-    find_reviews,
-    list_choices,
-    parse_query,
-    select_page,
+    ShownCall,
+    describe_outcome,
+    describe_review,
+    list_columns,
 )
+from fleethook.console.reviews.review_index import VERDICTS, Indexed, ReviewIndex, ReviewSummary
 from fleethook.console.shared_value import KeptValue
-from fleethook.model.formats.text import shorten
-from fleethook.model.json import JSON, as_object
-from fleethook.patch import PatchError, apply
-from fleethook.recordings.recording_format import BodyError, RecordedCall, RecordEntry, unwrap_body
-from fleethook.recordings.replay.decision_changes import (
-    UNDECIDABLE,
-    DiffLine,
-    OutcomeDifference,
-    describe_change,
-    describe_difference,
-)
-from fleethook.recordings.replay.review_replay import Replayed
+from fleethook.recordings.replay.decision_changes import describe_change
 
-MAX_CHARACTERS: Final = 100_000
-"""Characters of the shown review."""
-_MAX_ANSWER: Final = 20_000
-MAX_DEPTH: Final = 12
-"""Levels of a value that a page shows as a structure. An explanation has five."""
+PAGE_SIZE: Final = 100
+SORTS: Final = ("newest", "oldest", "slowest")
+MAX_TEXT: Final = 300
+"""Characters of a filter; the rest is ignored."""
 
 
-class ShownValue(NamedTuple):
-    """A value of a record.
+class ReviewQuery(NamedTuple):
+    """A search. An empty member selects every review.
 
     Attributes:
-        text: The value as JSON, cut to a number of characters.
-        value: The value.
-        is_structure: Whether a page can show a structure: the value is not cut, and has at most `MAX_DEPTH` levels.
+        route: A template of a route.
+        kind: A kind, without its group.
+        text: A part of ``namespace/name``, without regard to case, or a uid.
+        cluster: A logical cluster.
+        verdict: One of `VERDICTS`.
+        slower: Milliseconds; only reviews that took at least as long.
+        since: An RFC 3339 time in UTC, or its beginning; only reviews from then on.
+        until: Only reviews before this time.
+        sort: One of `SORTS`.
+        page: The number of the page, from 1.
     """
 
-    text: str
-    value: JSON
-    is_structure: bool
+    route: str = ""
+    kind: str = ""
+    text: str = ""
+    cluster: str = ""
+    verdict: str = ""
+    slower: float = 0.0
+    since: str = ""
+    until: str = ""
+    sort: str = SORTS[0]
+    page: int = 1
 
 
-def show_value(value: JSON, limit: int) -> ShownValue:
-    """Return a value for a page.
-
-    Args:
-        value: The value.
-        limit: The most characters of the text.
-    """
-    text = _dump(value)
-    is_structure = len(text) <= limit and isinstance(value, dict | list) and _has_levels(value, MAX_DEPTH)
-    return ShownValue(shorten(text, limit), value, is_structure)
-
-
-def _has_levels(value: JSON, most: int) -> bool:
-    """Return whether a value has at most so many levels of objects and arrays."""
-    if not isinstance(value, dict | list):
-        return True
-    inner = value.values() if isinstance(value, dict) else value
-    return most > 0 and all(_has_levels(one, most - 1) for one in inner)
-
-
-def list_columns(rows: Sequence[JSON]) -> list[str]:
-    """Return the columns of a table of objects, in the order of their first use; none if a row is no object."""
-    if not all(isinstance(row, dict) for row in rows):
-        return []
-    return list(dict.fromkeys(name for row in rows for name in as_object(row)))
-
-
-class ShownCall(NamedTuple):
-    """A webhook, a script or a read that the answer depended on.
+class ReviewPage(NamedTuple):
+    """One page of the reviews that a search found.
 
     Attributes:
-        kind: ``webhook``, ``script`` or ``read``.
-        name: Its name, with its configuration.
-        cluster: The logical cluster of the configuration.
-        key: The key that tells it apart from others of the review.
-        answer: The answer, None if there is none.
-        error: The reason why there is no answer.
+        reviews: The reviews of the page.
+        total: The number of all that were found.
+        page: The number of the page.
+        pages: The number of pages, at least 1.
+        verdicts: The number of found reviews by verdict.
+        slowest: The longest duration among them, in seconds.
     """
 
-    kind: str
-    name: str
-    cluster: str
-    key: str
-    answer: ShownValue | None
-    error: str
+    reviews: Sequence[ReviewSummary]
+    total: int
+    page: int
+    pages: int
+    verdicts: Mapping[str, int]
+    slowest: float
 
 
-class ReviewDetail(NamedTuple):
-    """One recorded review.
-
-    Attributes:
-        verdict: The verdict, as in a summary.
-        status: The HTTP status.
-        code: Code and reason of a refusal.
-        message: The message and the causes of a refusal.
-        warnings: The warnings.
-        changes: The changes of the object, as lines: ``-`` before, ``+`` after.
-        result: The result of an interpreter, or an explanation; None without one.
-        calls: The calls that the answer depended on.
-        review: The body as JSON.
-        redacted: Whether values were replaced by hashes.
-    """
-
-    verdict: str
-    status: int
-    code: str
-    message: Sequence[str]
-    warnings: Sequence[str]
-    changes: Sequence[DiffLine]
-    result: ShownValue | None
-    calls: Sequence[ShownCall]
-    review: str
-    redacted: bool
-
-
-def describe_review(entry: RecordEntry) -> ReviewDetail:
-    """Return the parts of a record for its page."""
-    record, outcome = entry.record, read_recorded_outcome(entry)
-    document = _read_review(entry)
-    return ReviewDetail(
-        verdict=classify(outcome),
-        status=outcome.status,
-        code=outcome.code,
-        message=outcome.message,
-        warnings=outcome.warnings,
-        changes=list_changes(document, outcome.patch),
-        result=None if outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
-        calls=[_describe_call(call) for call in record.calls],
-        review=shorten(_dump(document), MAX_CHARACTERS),
-        redacted=record.redacted,
+def parse_query(values: Mapping[str, str]) -> ReviewQuery:
+    """Return the search in the query of a URL. Values that cannot be read select everything."""
+    texts = {name: values.get(name, "")[:MAX_TEXT].strip() for name in ReviewQuery._fields}
+    return ReviewQuery(
+        route=texts["route"],
+        kind=texts["kind"],
+        text=texts["text"],
+        cluster=texts["cluster"],
+        verdict=texts["verdict"] if texts["verdict"] in VERDICTS else "",
+        slower=_read_number(texts["slower"]),
+        since=texts["since"].replace(" ", "T", 1),
+        until=texts["until"].replace(" ", "T", 1),
+        sort=texts["sort"] if texts["sort"] in SORTS else SORTS[0],
+        page=max(1, int(_read_number(texts["page"]))),
     )
 
 
-def list_changes(review: JSON, patch: JSON) -> list[DiffLine]:
-    """Return the changes that a patch makes to the object of a review, as lines.
-
-    Args:
-        review: The review.
-        patch: The operations, or the reason why they cannot be read; None without a patch.
-    """
-    if patch is None:
-        return []
-    before = as_object(as_object(review).get("request")).get("object")
-    if isinstance(patch, str):
-        return [DiffLine(" ", patch)]
+def _read_number(text: str) -> float:
     try:
-        after = apply(before, patch)
-    except PatchError as error:
-        return [DiffLine(" ", f"the patch does not apply: {error}")]
-    return list(describe_difference(OutcomeDifference("object", before, after)))
+        number = float(text)
+    except ValueError:
+        return 0.0
+    return number if 0 <= number < 1e9 else 0.0
 
 
-def _read_review(entry: RecordEntry) -> JSON:
-    try:
-        body = unwrap_body(entry.record.review)
-    except BodyError as error:
-        return str(error)
-    try:
-        document: JSON = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body.decode(errors="replace")
-    return document
+def encode_query(query: ReviewQuery, **changes: object) -> str:
+    """Return a search as the query of a URL, without members that have their default."""
+    changed = query._replace(**changes)  # type: ignore[arg-type]
+    default = ReviewQuery()
+    pairs = zip(ReviewQuery._fields, changed, default, strict=True)
+    return urlencode(
+        {name: f"{value:g}" if name == "slower" else value for name, value, usual in pairs if value != usual}
+    )
 
 
-def _describe_call(call: RecordedCall) -> ShownCall:
-    name = f"{call.configuration}/{call.name}" if call.configuration else call.name
-    answer = None if call.answer is msgspec.UNSET else _show_answer(call.answer)
-    return ShownCall(call.kind, name, call.cluster, call.key, answer, call.error)
+def find_reviews(reviews: Sequence[ReviewSummary], query: ReviewQuery) -> list[ReviewSummary]:
+    """Return the reviews that a search finds, in its order; ``reviews`` are all, oldest first."""
+    found = list(reviews)
+    for condition in _list_conditions(query):
+        found = list(filter(condition, found))
+    found.sort(key=_ORDERS[query.sort], reverse=query.sort != "oldest")
+    return found
 
 
-def _show_answer(raw: msgspec.Raw) -> ShownValue:
-    try:
-        value: JSON = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = bytes(raw).decode(errors="replace")
-    return show_value(value, _MAX_ANSWER)
+_ORDERS: Final[Mapping[str, Callable[[ReviewSummary], Any]]] = {
+    "newest": lambda one: (one.time, one.file, one.line),
+    "oldest": lambda one: (one.time, one.file, one.line),
+    "slowest": lambda one: (one.seconds, one.time),
+}
 
 
-def _dump(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+def _list_conditions(query: ReviewQuery) -> Iterator[Callable[[ReviewSummary], bool]]:
+    """Yield the conditions of the members that are set, the cheap ones first."""
+    if query.slower:
+        seconds = query.slower / 1000
+        yield lambda one: one.seconds >= seconds
+    if query.verdict:
+        yield lambda one: one.verdict == query.verdict
+    if query.kind:
+        yield lambda one: one.kind == query.kind
+    if query.route:
+        yield lambda one: one.route == query.route
+    if query.cluster:
+        yield lambda one: one.cluster == query.cluster
+    if query.since:
+        yield lambda one: one.time >= query.since
+    if query.until:
+        yield lambda one: one.time < query.until
+    if query.text:
+        text = query.text.casefold()
+        yield lambda one: text in f"{one.namespace}/{one.name}".casefold() or query.text == one.uid
 
 
-class ReplayOutcome(NamedTuple):
-    """The result for one review.
-
-    Attributes:
-        state: ``same``, ``changed``, ``undecidable`` or ``skipped``.
-        text: The reason why it was not compared, ``""`` if it was.
-        lines: The lines about the change: ``-`` was recorded, ``+`` is the answer now.
-        unasked: Webhooks that are not asked any more.
-    """
-
-    state: str
-    text: str
-    lines: Sequence[DiffLine]
-    unasked: Sequence[str]
+def select_page(reviews: Sequence[ReviewSummary], page: int) -> ReviewPage:
+    """Return a page of found reviews; a page beyond the end is the last one."""
+    shown, paging = take_page(reviews, page, PAGE_SIZE)
+    counts = Counter(review.verdict for review in reviews)
+    verdicts = {name: counts[name] for name in VERDICTS if counts[name]}
+    slowest = max((review.seconds for review in reviews), default=0.0)
+    return ReviewPage(shown, len(reviews), paging.page, paging.pages, verdicts, slowest)
 
 
-def describe_outcome(replayed: Replayed) -> ReplayOutcome:
-    """Return the result of replaying one review."""
-    state, text = find_state(replayed), replayed.skipped
-    if replayed.unknown_route:
-        text = f"this fleethook has no route {replayed.entry.record.route}"
-    lines = () if replayed.change is None else describe_change(replayed.change)
-    return ReplayOutcome(state, text, lines, [str(name) for name in replayed.unasked])
+class Choices(NamedTuple):
+    """The values that occur, for the fields of the search."""
+
+    routes: Sequence[str]
+    kinds: Sequence[str]
+    clusters: Sequence[str]
 
 
-def find_state(replayed: Replayed) -> str:
-    """Return the state of a replayed review, as in `ReplayOutcome`."""
-    if replayed.skipped or replayed.unknown_route:
-        return "skipped"
-    if replayed.change is None:
-        return "same"
-    return UNDECIDABLE if UNDECIDABLE in replayed.change.kinds else "changed"
+def list_choices(reviews: Sequence[ReviewSummary]) -> Choices:
+    """Return the routes, kinds and logical clusters of some reviews, sorted."""
+    return Choices(
+        sorted({review.route for review in reviews}),
+        sorted({review.kind for review in reviews} - {""}),
+        sorted({review.cluster for review in reviews} - {""}),
+    )
 
 
 router: Final = APIRouter(prefix="/reviews")
@@ -400,7 +334,8 @@ async def _begin(
 ) -> ReplayJob:
     indexed = await index.find()
     found = await context.worker.run("", find_reviews, indexed.reviews, query)
-    job = _JOB.find(request).job = ReplayJob(query, found, replay.version, index.each(found))
+    job, latest = ReplayJob(found, replay.version, index.each(found)), _JOB.find(request)
+    latest.query, latest.job = query, job
     return job
 
 
@@ -408,11 +343,12 @@ class _Latest:
     """The last job of the console; a new one takes its place."""
 
     def __init__(self, _context: ConsoleContext) -> None:
+        self.query = ReviewQuery()
         self.job: ReplayJob | None = None
 
     def find(self, query: ReviewQuery) -> ReplayJob | None:
         """Return the job if it is for a search, else None."""
-        return self.job if self.job is not None and self.job.query == query else None
+        return self.job if self.query == query else None
 
 
 _JOB: Final = KeptValue(_Latest)

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import FindAddress, Hit, engine_pages, list_addresses
 from fleethook.console.page_frame import Context, render
-from fleethook.console.reviews.review_search_and_replay import MAX_TEXT, ReviewQuery, find_reviews
+from fleethook.console.pages.reviews import MAX_TEXT, ReviewQuery, find_reviews
 from fleethook.model.gvk import GroupKind
 
 MAX_HITS: Final = 25
