@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from fleethook.engines.interpret.native.status import DAEMONS, DAEMONS_ALWAYS, REPLICAS, STATEFUL_SET_ALWAYS
 from fleethook.interpret.typed_fields import count, flag, listing, mapping, objects, text
 from fleethook.model.json import JSON, JSONObject
 
@@ -73,6 +74,12 @@ def _is_aligned(status: JSONObject, generation: int) -> bool:
     """Return whether a cluster's controller has observed the object of the newest template."""
     seen = count(status, "observedGeneration") >= count(status, "generation")
     return seen and count(status, "resourceTemplateGeneration") >= generation
+
+
+deployment: Final = workload(*REPLICAS, "unavailableReplicas")
+replica_set: Final = workload("replicas", "readyReplicas", "availableReplicas", always=frozenset({"replicas"}))
+stateful_set: Final = workload(*REPLICAS, "currentReplicas", always=STATEFUL_SET_ALWAYS)
+daemon_set: Final = workload(*DAEMONS, always=DAEMONS_ALWAYS)
 
 
 def service(template: JSONObject, items: Items) -> JSONObject:

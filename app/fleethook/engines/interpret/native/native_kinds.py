@@ -16,16 +16,6 @@ from fleethook.model.karmada import Operation
 
 _Rules = Mapping[Operation, Function]
 
-_REPLICAS: Final = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
-_DAEMONS: Final = (
-    "currentNumberScheduled", "desiredNumberScheduled", "numberAvailable", "numberMisscheduled", "numberReady",
-    "updatedNumberScheduled", "numberUnavailable",
-)  # fmt: skip
-_DAEMONS_ALWAYS: Final = frozenset(_DAEMONS[:2] + _DAEMONS[3:5])
-_REPLICA_SET_ALWAYS: Final = frozenset({"replicas"})
-_STATEFUL_SET_ALWAYS: Final = frozenset({"replicas", "availableReplicas"})
-_BUDGET: Final = ("disruptionsAllowed", "expectedPods", "desiredHealthy", "currentHealthy", "disruptedPods")
-
 _WORKLOAD: Final[_Rules] = {
     Operation.REPLICA: replicas.workload,
     Operation.REVISE_REPLICA: replicas.set_member("spec", "replicas"),
@@ -37,32 +27,25 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         **_WORKLOAD,
         Operation.RETAIN: retain_and_prune.deployment,
         Operation.HEALTH: health.deployment,
-        Operation.STATUS: status.workload(*_REPLICAS, "unavailableReplicas", "observedGeneration"),
-        Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "unavailableReplicas"),
+        Operation.STATUS: status.deployment,
+        Operation.AGGREGATE_STATUS: aggregate.deployment,
     },
     GroupVersionKind("apps", "v1", "ReplicaSet"): {
         **_WORKLOAD,
         Operation.HEALTH: health.replica_set,
-        Operation.STATUS: status.workload(
-            "replicas", "readyReplicas", "availableReplicas", "observedGeneration", always=_REPLICA_SET_ALWAYS
-        ),
-        Operation.AGGREGATE_STATUS: aggregate.workload(
-            "replicas", "readyReplicas", "availableReplicas", always=_REPLICA_SET_ALWAYS
-        ),
+        Operation.STATUS: status.replica_set,
+        Operation.AGGREGATE_STATUS: aggregate.replica_set,
     },
     GroupVersionKind("apps", "v1", "StatefulSet"): {
         **_WORKLOAD,
         Operation.HEALTH: health.stateful_set,
         Operation.DEPENDENCY: dependencies.stateful_set,
-        # Karmada v1.16 does not report observedGeneration, so it never considers a StatefulSet rolled out.
-        Operation.STATUS: status.workload(
-            *_REPLICAS, "currentReplicas", "observedGeneration", always=_STATEFUL_SET_ALWAYS
-        ),
-        Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "currentReplicas", always=_STATEFUL_SET_ALWAYS),
+        Operation.STATUS: status.stateful_set,
+        Operation.AGGREGATE_STATUS: aggregate.stateful_set,
     },
     GroupVersionKind("apps", "v1", "DaemonSet"): {
-        Operation.STATUS: status.workload(*_DAEMONS, "observedGeneration", always=_DAEMONS_ALWAYS),
-        Operation.AGGREGATE_STATUS: aggregate.workload(*_DAEMONS, always=_DAEMONS_ALWAYS),
+        Operation.STATUS: status.daemon_set,
+        Operation.AGGREGATE_STATUS: aggregate.daemon_set,
         Operation.HEALTH: health.daemon_set,
         Operation.DEPENDENCY: dependencies.workload,
     },
@@ -70,7 +53,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         Operation.REPLICA: replicas.job,
         Operation.REVISE_REPLICA: replicas.set_member("spec", "parallelism"),
         Operation.RETAIN: retain_and_prune.job,
-        Operation.STATUS: status.selected("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
+        Operation.STATUS: status.job,
         Operation.AGGREGATE_STATUS: aggregate.job,
         Operation.HEALTH: health.job,
         Operation.DEPENDENCY: dependencies.workload,
@@ -111,12 +94,12 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         Operation.DEPENDENCY: dependencies.ingress,
     },
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): {
-        Operation.STATUS: status.selected(*_BUDGET, always=frozenset(_BUDGET[:4])),
+        Operation.STATUS: status.pod_disruption_budget,
         Operation.AGGREGATE_STATUS: aggregate.pod_disruption_budget,
         Operation.HEALTH: health.pod_disruption_budget,
     },
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): {
-        Operation.STATUS: status.selected("currentReplicas", "desiredReplicas", always=frozenset({"desiredReplicas"})),
+        Operation.STATUS: status.autoscaler,
         Operation.AGGREGATE_STATUS: aggregate.autoscaler,
     },
     GroupVersionKind("multicluster.x-k8s.io", "v1alpha1", "ServiceImport"): {

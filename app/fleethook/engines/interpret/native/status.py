@@ -72,3 +72,24 @@ def service(document: JSONObject) -> JSONObject | None:
     if text(document, "spec", "type") != "LoadBalancer" or whole(document) is None:
         return None
     return {"loadBalancer": mapping(document, "status", "loadBalancer")}
+
+
+REPLICAS: Final = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
+DAEMONS: Final = (
+    "currentNumberScheduled", "desiredNumberScheduled", "numberAvailable", "numberMisscheduled", "numberReady",
+    "updatedNumberScheduled", "numberUnavailable",
+)  # fmt: skip
+STATEFUL_SET_ALWAYS: Final = frozenset({"replicas", "availableReplicas"})
+DAEMONS_ALWAYS: Final = frozenset(DAEMONS[:2] + DAEMONS[3:5])
+_BUDGET: Final = ("disruptionsAllowed", "expectedPods", "desiredHealthy", "currentHealthy", "disruptedPods")
+
+deployment: Final = workload(*REPLICAS, "unavailableReplicas", "observedGeneration")
+replica_set: Final = workload(
+    "replicas", "readyReplicas", "availableReplicas", "observedGeneration", always=frozenset({"replicas"})
+)
+# Karmada v1.16 does not report observedGeneration, so it never considers a StatefulSet rolled out.
+stateful_set: Final = workload(*REPLICAS, "currentReplicas", "observedGeneration", always=STATEFUL_SET_ALWAYS)
+daemon_set: Final = workload(*DAEMONS, "observedGeneration", always=DAEMONS_ALWAYS)
+job: Final = selected("active", "succeeded", "failed", "conditions", "startTime", "completionTime")
+pod_disruption_budget: Final = selected(*_BUDGET, always=frozenset(_BUDGET[:4]))
+autoscaler: Final = selected("currentReplicas", "desiredReplicas", always=frozenset({"desiredReplicas"}))
