@@ -61,7 +61,7 @@ class LuaError(InterpretError):
     """
 
     def __init__(self, kind: ErrorKind, message: str) -> None:
-        super().__init__(message, code=504 if kind == "deadline" else 500)
+        super().__init__(message, code=500)
         self.kind: Final[ErrorKind] = kind
 
 

@@ -159,8 +159,10 @@ class Runner:
             machine = self._make_machine()
         try:
             yield machine
-        except InterpretError:
+        except InterpretError as error:
             self._keep(machine)
+            if isinstance(error, LuaError) and error.kind == "deadline":
+                error.code = 504
             raise
         # After any other error, the state of the machine is unknown.
         self._keep(machine)
