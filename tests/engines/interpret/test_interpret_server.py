@@ -2,13 +2,10 @@
 
 import json
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
 
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
@@ -48,28 +45,6 @@ def test_the_config_map_of_the_namespace_is_followed() -> None:
     followed = list_resources(Settings(karmada_namespace="fleet"))
     assert {CONFIG_MAP, CUSTOMIZATION} <= {one.group_kind for one in followed.needed}
     assert ("fleet", "karmada-config") in [one.only for one in followed.needed]
-
-
-def test_a_refused_customization_is_a_check_that_leaves_the_server_ready() -> None:
-    app = create_app(Settings(), log=None)
-    app.store.put(REFUSED)
-    checks = list(app.engines["interpret"].checks())
-    assert [(check.name, check.ok, "broken" in check.detail) for check in checks] == [("customizations", True, True)]
-
-
-def read_samples(collectors: Iterable[Collector]) -> dict[str, float]:
-    registry = CollectorRegistry()
-    for collector in collectors:
-        registry.register(collector)
-    lines = [line for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def test_a_refused_customization_counts() -> None:
-    app = create_app(Settings(), log=None)
-    app.store.put(REFUSED)
-    samples = read_samples(app.engines["interpret"].collectors())
-    assert samples == {"fleethook_scripts": 0, "fleethook_customizations_refused": 1}
 
 
 @pytest.mark.parametrize(

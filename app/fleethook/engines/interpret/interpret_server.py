@@ -26,7 +26,12 @@ from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations, validate_scripts
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import validate_configuration
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
+    REGISTERED_FROM,
+    build_configuration,
+    select_from_store,
+    validate_configuration,
+)
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer
 from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.formats.client_config_and_addresses import parse_fixed_addresses
@@ -42,14 +47,11 @@ from fleethook.model.karmada import (
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics import CallDurations, Gauges
+from fleethook.server.metrics import CallDurations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
 _log: Final = logging.getLogger(__name__)
-
-_REGISTERED_FROM: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
-"""The kinds whose objects decide which questions of Karmada this server answers."""
 
 foo = interpreter("foo.example.com/v1alpha1", "Foo")
 bar = interpreter("bar.example.com/v1alpha1", "Bar")
@@ -176,20 +178,12 @@ class InterpretServer(EngineServer):
         return interpret_routes(self.chain, validate)
 
     def checks(self) -> Iterator[Check]:
-        """Yield a check for each customization that is not used in its newest version."""
-        for refused in self.customizations.refused():
-            yield Check("customizations", ok=True, detail=refused.text)
+        """Return a check for each customization that is not used in its newest version."""
+        return self.customizations.checks()
 
     def collectors(self) -> Iterator[Collector]:
-        """Yield the metrics of calls, and the gauges of scripts."""
-        counts = self.customizations.counts
-        yield from (self._calls, self._scripts)
-        yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, counts()[0])])
-        yield Gauges(
-            "fleethook_customizations_refused",
-            "Customizations whose newest version cannot be used; /readyz names them and their errors.",
-            lambda: [({}, counts()[1])],
-        )
+        """Yield the metrics of calls, and the gauges of customizations."""
+        yield from (self._calls, self._scripts, *self.customizations.collectors())
 
     async def open(self) -> None:
         """Open the client."""
@@ -201,16 +195,11 @@ class InterpretServer(EngineServer):
         await self.client.close()
 
     def _mark_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
-        if key.group_kind in _REGISTERED_FROM:
+        if key.group_kind in REGISTERED_FROM:
             self.context.registration_changed.set()
 
     def configurations(self) -> list[JSONObject]:
         """Return the ResourceInterpreterWebhookConfiguration; logs the kinds that other webhooks have already."""
-        from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (  # noqa: PLC0415 - only leaders need it
-            build_configuration,
-            select_from_store,
-        )
-
         from_store = select_from_store(self.context.store, self.chain.answers(), self._settings.chosen_registration)
         if from_store.left_out != self._left_out:
             self._left_out = from_store.left_out

@@ -2,9 +2,11 @@
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook, create_app
 from fleethook.model.json import JSONObject
@@ -43,6 +45,22 @@ async def test_invalid_update_keeps_the_last_valid_version_and_is_reported(app: 
     assert app.engines["interpret"].customizations.counts() == (1, 1)
     app.store.put(config_map(retention("desiredObj.spec.size = 1")))
     assert app.engines["interpret"].customizations.counts() == (1, 0)
+
+
+def read_samples(collectors: Iterable[Collector]) -> dict[str, float]:
+    families = (family for collector in collectors for family in collector.collect())
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+def test_a_refused_customization_is_a_check_that_leaves_the_server_ready_and_counts(app: Fleethook) -> None:
+    app.store.put(customization("broken", healthInterpretation="function ("))
+    server = app.engines["interpret"]
+    assert [(check.name, check.ok, "broken" in check.detail) for check in server.checks()] == [
+        ("customizations", True, True)
+    ]
+    samples = read_samples(server.customizations.collectors())
+    assert samples == {"fleethook_scripts": 0, "fleethook_customizations_refused": 1}
+    assert samples.items() <= read_samples(server.collectors()).items()
 
 
 async def test_other_config_maps_are_not_read(app: Fleethook) -> None:

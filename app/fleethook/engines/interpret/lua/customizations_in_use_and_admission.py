@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
@@ -22,6 +22,10 @@ from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
+from fleethook.server.metrics import Gauges
+
+if TYPE_CHECKING:
+    from fleethook.server.health import Check
 
 _log: Final = logging.getLogger(__name__)
 
@@ -103,6 +107,22 @@ class Customizations:
     def counts(self) -> tuple[int, int]:
         """Return the number of scripts in use and the number of refused objects."""
         return sum(map(len, self._good.values())), len(self._refused)
+
+    def checks(self) -> Iterator["Check"]:
+        """Yield a check of readiness for each refused object. The server stays ready."""
+        from fleethook.server.health import Check  # noqa: PLC0415 - commands do not need FastAPI
+
+        for refused in self._refused.values():
+            yield Check("customizations", ok=True, detail=refused.text)
+
+    def collectors(self) -> Iterator[Gauges]:
+        """Yield the gauges of `counts`."""
+        yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, self.counts()[0])])
+        yield Gauges(
+            "fleethook_customizations_refused",
+            "Customizations whose newest version cannot be used; /readyz names them and their errors.",
+            lambda: [({}, self.counts()[1])],
+        )
 
 
 def list_problems(parsed: ParsedRules, runner: Runner) -> Iterator[FieldError]:

@@ -36,6 +36,8 @@ from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, guess_p
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
 from fleethook.model.karmada import (
     API_VERSION,
+    CONFIG_MAP,
+    CUSTOMIZATION,
     EXPLORING_CONFIGURATION,
     INTERPRETER_CONFIGURATION,
     OPERATIONS,
@@ -49,6 +51,8 @@ EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
 OWN_CONFIGURATION: Final = "fleethook"
 """The name of the ResourceInterpreterWebhookConfiguration with which Karmada calls this server."""
+REGISTERED_FROM: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
+"""The kinds whose objects decide which questions of Karmada this server answers. A change registers again."""
 
 
 class InterpreterWebhook(NamedTuple):
