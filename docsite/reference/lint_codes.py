@@ -5,7 +5,7 @@ from typing import Final
 from docsite.reference.tables import render_page, render_table
 from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, MEANINGS
-from fleethook.engines.interpret.commands.interpreter_finding_rows import MEANINGS as OF_INTERPRETERS
+from fleethook.engines.interpret.commands.interpreter_lint import MEANINGS as OF_INTERPRETERS
 from fleethook.engines.overrider.rules import finding
 from fleethook.engines.rules.commands.rule_lint import CODES as OF_RULES
 

@@ -7,7 +7,7 @@ from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
 from fleethook.app import create_app
 from fleethook.engines.dispatch.lint.configuration_validation import CODES
-from fleethook.engines.interpret.commands.interpreter_finding_rows import MEANINGS
+from fleethook.engines.interpret.commands.interpreter_lint import MEANINGS
 from fleethook.engines.overrider.rules.finding import MEANINGS as OF_OVERRIDERS
 from fleethook.engines.rules.commands.rule_lint import CODES as OF_RULES
 from fleethook.settings import Settings

@@ -27,7 +27,7 @@ ENGINE: Final = Engine(
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     probe=f"{_FOLDER}.engine:make_probe",
-    lint=f"{_FOLDER}.commands.interpreter_finding_rows:lint_interpreters",
+    lint=f"{_FOLDER}.commands.interpreter_lint:lint_interpreters",
     page=f"{_FOLDER}.pages.interpreters:PAGE",
 )
 """All that the engine contributes."""
