@@ -1,5 +1,6 @@
 """Fixtures of interpreters: reading both formats, and comparing answers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fleethook.engines.interpret.interpreter_fixtures import (
 from fleethook.fixture_format import EXCLUDE, Difference, FixtureError, is_fixture
 from fleethook.interpret.interpreter import Answer
 from fleethook.model.karmada import Operation
+from tests.cli.interpreting import CUSTOMIZATION, run, write_bundle
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}
 BAR = {**FOO, "kind": "Bar"}
@@ -203,3 +205,13 @@ def test_an_aggregated_status_is_compared_alone_unless_the_fixture_has_the_objec
     assert differences("AggregateStatus", {"aggregatedStatus": {**whole, "status": {"ready": 3}}}, answer) == [
         Difference("aggregatedStatus/status/ready", 3, 2)
     ]
+
+
+def test_a_customization_without_fixtures_is_a_warning(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    other = bundle / "other.yaml"
+    other.write_text("\n" + CUSTOMIZATION.replace("kind: Game}", "kind: Match}").replace("name: game", "name: match"))
+    code, out, err = run("test", str(bundle))
+    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+    named = "games.example.com/v1 Match, for which ResourceInterpreterCustomization match has scripts"
+    assert err == f"{other}:3: warning: no fixture asks about {named}\n"

@@ -97,6 +97,15 @@ class ChainError(InterpretError):
         self.calls: Final = calls
 
 
+def explain_error(question: Question, error: ChainError) -> str:
+    """Return the reason for a missing answer: the error of a layer, or that no layer has the rule."""
+    if any(step.outcome != "none" for step in error.steps):
+        return str(error)
+    kind = f"{question.kind.api_version} {question.kind.kind}"
+    layers = ", ".join(step.layer for step in error.steps)
+    return f"rule is not set: no layer answers {question.operation} for {kind} (asked: {layers})"
+
+
 class Chain:
     """Layers that are asked in order.
 

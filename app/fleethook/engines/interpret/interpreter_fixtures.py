@@ -9,9 +9,11 @@ place of a status, too.
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import describe_object, has_scripts, read_object
 from fleethook.fixture_format import (
     Difference,
     FixtureError,
@@ -171,6 +173,16 @@ def make_question(operation: Operation, *, desired: JSON, observed: JSON, items:
     gvk = GroupVersionKind(*parse_api_version(api_version), kind)
     kept = observed if operation is Operation.RETAIN else None
     return Question(operation, gvk, document, kept, replicas if isinstance(replicas, int) else 0, items)
+
+
+def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
+    """Yield a warning for each object whose scripts answer for none of the ``kinds`` that fixtures ask about."""
+    for document in (one for one in documents if has_scripts(one.object)):
+        own = {rule.kind for rule in read_object(document.object).rules}
+        if own and own.isdisjoint(kinds):
+            names = ", ".join(sorted(f"{kind.api_version} {kind.kind}" for kind in own))
+            text = f"no fixture asks about {names}, for which {describe_object(document.object)} has scripts"
+            yield f"{document.source}:{document.line}: warning: {text}"
 
 
 def name_results(question: Question, answer: Answer) -> JSONObject:

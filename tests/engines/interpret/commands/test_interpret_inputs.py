@@ -70,16 +70,6 @@ def test_run_refuses_options_that_its_operation_does_not_use(
     assert (code, problem in err) == (2, True)
 
 
-def test_a_customization_without_fixtures_is_a_warning(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    other = bundle / "other.yaml"
-    other.write_text("\n" + CUSTOMIZATION.replace("kind: Game}", "kind: Match}").replace("name: game", "name: match"))
-    code, out, err = run("test", str(bundle))
-    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
-    named = "games.example.com/v1 Match, for which ResourceInterpreterCustomization match has scripts"
-    assert err == f"{other}:3: warning: no fixture asks about {named}\n"
-
-
 def test_interpreters_that_cannot_be_loaded_exit_2(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("1 / 0\n")
     code, _, err = run("test", str(DIRECTORY / "testdata"), "--interpreters", str(tmp_path / "x.py"))

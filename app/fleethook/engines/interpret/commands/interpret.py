@@ -35,15 +35,18 @@ from fleethook.engines.interpret.commands.interpret_inputs import (
     FixtureSet,
     build_chain,
     describe_dropped,
-    explain_error,
     find_fixtures,
     is_interpreter,
     read_rules,
     run_fixture,
+)
+from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained, explain_error
+from fleethook.engines.interpret.interpreter_fixtures import (
+    find_operation,
+    make_question,
+    name_results,
     warn_untested,
 )
-from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained
-from fleethook.engines.interpret.interpreter_fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.fixture_format import FixtureError
 from fleethook.interpret.typed_fields import InterpretError

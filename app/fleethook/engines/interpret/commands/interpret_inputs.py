@@ -1,7 +1,7 @@
 """The chain of interpreters that `fleethook interpret` asks, the check of the Lua scripts in it, and its fixtures."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ from fleethook.cluster.manifests.manifest_files import is_directory, list_files,
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained, explain_error
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules_and_configmap import describe_object, has_scripts, read_object
@@ -32,7 +32,7 @@ from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.fixture_format import Difference, FixtureError, is_fixture
 from fleethook.interpret.interpreter import Question
 from fleethook.model.formats.field_errors import FieldError
-from fleethook.model.gvk import DEFINITION, GroupVersionKind
+from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.calls_and_retries import HookClient
@@ -57,16 +57,6 @@ def _find_problems(document: Document, lines: FieldLines) -> Iterator[ManifestEr
     for field, text in found:
         reason = f"{describe_object(document.object)}: {field}: {text}"
         yield ManifestError(document.source, lines.line(document, field), reason)
-
-
-def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
-    """Yield a warning for each object whose scripts answer for none of the ``kinds`` that fixtures ask about."""
-    for document in (one for one in documents if has_scripts(one.object)):
-        own = {rule.kind for rule in read_object(document.object).rules}
-        if own and own.isdisjoint(kinds):
-            names = ", ".join(sorted(f"{kind.api_version} {kind.kind}" for kind in own))
-            text = f"no fixture asks about {names}, for which {describe_object(document.object)} has scripts"
-            yield f"{document.source}:{document.line}: warning: {text}"
 
 
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
@@ -127,15 +117,6 @@ def build_chain(
             store.put(document.object)
     chain = assemble_chain(customizations, webhooks, loaded, runner, bundle=bundle, conventions=conventions)
     return chain, errors
-
-
-def explain_error(question: Question, error: ChainError) -> str:
-    """Return the reason for a missing answer: the error of a layer, or that no layer has the rule."""
-    if any(step.outcome != "none" for step in error.steps):
-        return str(error)
-    kind = f"{question.kind.api_version} {question.kind.kind}"
-    layers = ", ".join(step.layer for step in error.steps)
-    return f"rule is not set: no layer answers {question.operation} for {kind} (asked: {layers})"
 
 
 def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:

@@ -40,7 +40,7 @@ from fleethook.engines.interpret.lua.customization_rules_and_configmap import FU
 from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_layer_and_runner import LuaLayer, Runner, ScriptCall, index_rules
 from fleethook.engines.interpret.lua.script_warnings import list_findings, list_unportable
-from fleethook.engines.interpret.review.answer_validation import list_unknown_members
+from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS, list_unknown_members
 from fleethook.fixture_format import FixtureError
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_fields import InterpretError
@@ -233,7 +233,7 @@ def _read_replicas(text: str) -> int:
         found = int(text.strip() or 0)
     except ValueError:
         found = -1
-    if not 0 <= found < 1 << 31:  # an int32 in Kubernetes
+    if not 0 <= found <= MAX_REPLICAS:
         raise FormFieldError("replicas", f"{text[:20]!r} is not a number of replicas")
     return found
 
