@@ -17,8 +17,7 @@ from fleethook.engines.interpret.native.retain_and_prune import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import problems
 from fleethook.engines.interpret.webhooks.webhook_layer import read_response
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation

@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.interpreter import Answer, Interpreter, LoadError, Question, ask, interpreter, load
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import (
+    Answer,
+    Interpreter,
+    InterpretError,
+    LoadError,
+    Question,
+    ask,
+    interpreter,
+    load,
+)
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.interpret import typed_fields
-from fleethook.interpret.typed_fields import InterpretError, find_values
+from fleethook.interpret.interpreter import InterpretError
+from fleethook.interpret.typed_fields import find_values
 
 FULL: dict[str, Any] = {"a": {"n": 3, "t": "x", "f": True, "o": {"k": 1}, "l": [1]}}
 

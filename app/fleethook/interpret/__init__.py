@@ -11,8 +11,7 @@ To support another kind, write a file and pass it to ``fleethook serve --interpr
         return observed["status"]["phase"] == "Ready"
 """
 
-from fleethook.interpret.interpreter import Answer, Interpreter, LoadError, Question, interpreter
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, Interpreter, InterpretError, LoadError, Question, interpreter
 from fleethook.model.karmada import Operation
 
 __all__ = ["Answer", "InterpretError", "Interpreter", "LoadError", "Operation", "Question", "interpreter"]

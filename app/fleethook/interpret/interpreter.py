@@ -1,4 +1,4 @@
-"""Interpreters: the question to one, its answer, and interpreters in Python.
+"""Interpreters: the question to one, its answer or error, and interpreters in Python.
 
 Users interpret a kind with decorated functions in one file.
 """
@@ -12,11 +12,22 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import PATCHING, Operation
 from fleethook.python_files import run_file
+
+
+class InterpretError(ValueError):
+    """An operation failed; the text names the member at fault and the reason.
+
+    Attributes:
+        code: The HTTP status code of the answer.
+    """
+
+    def __init__(self, message: str, *, code: int = 422) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Question(NamedTuple):

@@ -5,24 +5,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_list
 from fleethook.patch import parse_pointer
 
 _NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _EMPTY: Final[JSONObject] = {}
 T = TypeVar("T")
-
-
-class InterpretError(ValueError):
-    """An operation failed; the text names the member at fault and the reason.
-
-    Attributes:
-        code: The HTTP status code of the answer.
-    """
-
-    def __init__(self, message: str, *, code: int = 422) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def _find_member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:

@@ -15,8 +15,7 @@ from fleethook.engines.interpret.interpreter_chain import (
     PythonLayer,
 )
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
-from fleethook.interpret.interpreter import Answer, Interpreter, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, Interpreter, InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from typing import Any, Final, NamedTuple, Protocol
 
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.interpret.interpreter import Answer, Interpreter, Question, locate_function
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, Interpreter, InterpretError, Question, locate_function
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.records_and_traces import AskedCall

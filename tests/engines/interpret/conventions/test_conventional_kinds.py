@@ -16,8 +16,7 @@ from fleethook.engines.interpret.conventions.conventional_kinds import (
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
-from fleethook.interpret.interpreter import Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode, Operation
 

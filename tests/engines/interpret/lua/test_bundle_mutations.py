@@ -10,8 +10,7 @@ from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
-from fleethook.interpret.interpreter import Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError, Question
 from fleethook.model.json import JSON
 from tests.hypothesis_profiles import cases
 

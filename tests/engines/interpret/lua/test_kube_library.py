@@ -12,7 +12,7 @@ from fleethook.engines.interpret.lua.kube_library import (
     resource_add,
 )
 from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from tests.engines.interpret.lua.machines import call
 
 TEMPLATE = {

@@ -18,8 +18,7 @@ from fleethook.engines.interpret.lua.script_layer_and_runner import (
     ScriptCall,
     index_rules,
 )
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from tests.engines.interpret.lua.customization_objects import customization

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.native.native_kinds import NATIVE, find_native
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.engines.interpret.native import replicas
 from fleethook.engines.interpret.native.replicas import requirements
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 
 
 def test_revising_sets_a_missing_count() -> None:

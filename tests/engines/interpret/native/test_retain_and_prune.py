@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from fleethook.engines.interpret.native import retain_and_prune
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 
 OBSERVED: Final = {
     "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000, "ipFamilyPolicy": "PreferDualStack",

@@ -9,8 +9,7 @@ from fleethook.engines.interpret.review.answer_validation import (
     list_unknown_members,
     validate_answer,
 )
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -17,7 +17,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import IgnoredError
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import INDEXES
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.recordings.recording_format import RecordedCall

@@ -49,7 +49,7 @@ from fleethook.engines.interpret.interpreter_fixtures import (
 )
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.fixture_format import FixtureError
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.formats.client_config_and_addresses import FixedAddresses, parse_fixed_addresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation

@@ -22,8 +22,8 @@ from fleethook.engines.interpret.native.dependencies import list_template_depend
 from fleethook.engines.interpret.native.native_kinds import find_native
 from fleethook.engines.interpret.native.replicas import requirements
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError, find_values, walk, with_member
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
+from fleethook.interpret.typed_fields import find_values, walk, with_member
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation

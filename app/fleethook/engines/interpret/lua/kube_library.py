@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
 from fleethook.engines.interpret.native.replicas import requirements
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 

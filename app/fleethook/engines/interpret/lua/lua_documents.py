@@ -9,7 +9,7 @@ reference documents.)
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.json import JSON, JSONObject
 
 _MAX_MEMBERS: Final = 2000

@@ -15,7 +15,7 @@ from lupa import lua54
 from fleethook.engines.interpret.lua.kube_library import call_function
 from fleethook.engines.interpret.lua.lua_documents import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError
 from fleethook.model.json import JSON
 
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]

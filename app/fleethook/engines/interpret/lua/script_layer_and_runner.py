@@ -16,8 +16,7 @@ from fleethook.engines.interpret.interpreter_chain import Handler, Observe, igno
 from fleethook.engines.interpret.lua.customization_rules_and_configmap import CustomizationRule
 from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import PATCHING, Operation

@@ -5,7 +5,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go, pk
 
 from typing import Final
 
-from fleethook.interpret.typed_fields import InterpretError, mapping, objects, text
+from fleethook.interpret.interpreter import InterpretError
+from fleethook.interpret.typed_fields import mapping, objects, text
 from fleethook.model.formats.names_and_labels import label_value_problem
 from fleethook.model.json import JSONObject
 

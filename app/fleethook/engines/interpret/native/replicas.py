@@ -10,17 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from fleethook.interpret.typed_fields import (
-    InterpretError,
-    count,
-    json_type,
-    mapping,
-    number,
-    objects,
-    present,
-    text,
-    with_member,
-)
+from fleethook.interpret.interpreter import InterpretError
+from fleethook.interpret.typed_fields import count, json_type, mapping, number, objects, present, text, with_member
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 

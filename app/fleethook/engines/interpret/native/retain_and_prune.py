@@ -11,17 +11,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/retain.go and prune
 from collections.abc import Callable
 from typing import Any, Final
 
-from fleethook.interpret.typed_fields import (
-    InterpretError,
-    listing,
-    mapping,
-    number,
-    objects,
-    present,
-    text,
-    with_member,
-    without,
-)
+from fleethook.interpret.interpreter import InterpretError
+from fleethook.interpret.typed_fields import listing, mapping, number, objects, present, text, with_member, without
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 

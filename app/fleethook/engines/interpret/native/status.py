@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from fleethook.interpret.typed_fields import InterpretError, count, mapping, objects, present, text
+from fleethook.interpret.interpreter import InterpretError
+from fleethook.interpret.typed_fields import count, mapping, objects, present, text
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import GENERATION_ANNOTATION
 

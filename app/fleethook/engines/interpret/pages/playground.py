@@ -42,8 +42,7 @@ from fleethook.engines.interpret.lua.script_layer_and_runner import LuaLayer, Ru
 from fleethook.engines.interpret.lua.script_warnings import list_findings, list_unportable
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS, list_unknown_members
 from fleethook.fixture_format import FixtureError
-from fleethook.interpret.interpreter import Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import InterpretError, Question
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
 from fleethook.work.threads_and_gc import Worker

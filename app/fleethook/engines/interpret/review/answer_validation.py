@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError, json_type
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
+from fleethook.interpret.typed_fields import json_type
 from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.formats.text import nearest

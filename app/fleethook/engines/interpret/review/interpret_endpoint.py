@@ -13,8 +13,7 @@ from starlette.types import Scope
 
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, Explained
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import (

@@ -21,8 +21,7 @@ from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration 
     matches,
     parse_webhooks,
 )
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
+from fleethook.interpret.interpreter import Answer, InterpretError, Question
 from fleethook.model.formats.text import decode_bytes
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
