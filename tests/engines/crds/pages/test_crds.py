@@ -23,7 +23,9 @@ from fleethook.engines.crds.pages.crds import (
     compare_pin,
     describe_instance,
     describe_instances,
+    inspect_entries,
     list_instance_lines,
+    read_content,
 )
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
@@ -303,3 +305,25 @@ def test_invalid_instances_and_warnings_have_a_line() -> None:
         AttentionLine("error", "Karmada ns/k in c", "no URL", "/crds#instance-c/ns/k"),
         AttentionLine("warning", "Karmada ns/k in c", "old", "/crds#instance-c/ns/k"),
     ]
+
+
+def list_paths(directory: Path) -> set[Path]:
+    return set(directory.rglob("*"))
+
+
+def test_a_missing_cache_has_no_entry_and_is_not_created(tmp_path: Path) -> None:
+    assert inspect_entries(Cache(tmp_path / "data")) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_leaves_the_directory_as_it_is(filled: FilledCache) -> None:
+    before = list_paths(filled.cache.directory)
+    inspect_entries(filled.cache)
+    read_content(filled.cache, filled.small.key)
+    assert list_paths(filled.cache.directory) == before
+
+
+def test_a_world_writable_entry_is_refused(filled: FilledCache) -> None:
+    (filled.small.path / TARBALL).chmod(0o666)
+    listed, manifest = read_content(filled.cache, filled.small.key)
+    assert (listed.state, manifest) == ("refused", None)

@@ -1,4 +1,8 @@
-"""The section ``/crds``: cache entries, Karmada instances with their pins, and one entry."""
+"""The section ``/crds``: cache entries, Karmada instances with their pins, and one entry.
+
+The pages read the cache without a lock, and create no directory. They read disks and archives in a thread. The limits
+of archives bound the work for one entry.
+"""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,25 +20,115 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention_lines import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.page_frame import Context, build_fill_command, find_context, render
-from fleethook.engines.crds.cache.cache_entry import ListedEntry
+from fleethook.engines.crds.archive import tarball_unpacking
+from fleethook.engines.crds.archive.names_content_limits import TarballManifest
+from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
 from fleethook.engines.crds.instance.release_defaults_lifecycle import read_instance_release
 from fleethook.engines.crds.instance.source_and_secrets import select_source
-from fleethook.engines.crds.pages.crd_entries import (
-    EntryView,
-    describe_entry,
-    inspect_entries,
-    list_files,
-    read_content,
-)
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
+SHORT_KEY: Final = 12
+"""Digits of a key in a table: enough to tell entries apart."""
 MAX_CONDITIONS: Final = 20
 KARMADA_RESOURCE: Final = "karmadas.operator.karmada.io"
+
+_READING: Final = "reading the cache"
+
+
+def inspect_entries(cache: Cache) -> dict[str, ListedEntry]:
+    """Check all entries, and return them by key. Raises CRDsError DISK."""
+    with translate_os_errors(_READING):
+        return {entry.key: entry for entry in cache.entries()}
+
+
+def read_content(cache: Cache, key: str) -> tuple[ListedEntry, TarballManifest | None]:
+    """Return an entry in any state, and the files of its tarball if it is verified.
+
+    Raises:
+        CRDsError: USAGE for an invalid key, NOT_CACHED without an entry, DISK.
+    """
+    with translate_os_errors(_READING):
+        listed = cache.inspect(key)
+    if listed is None:
+        raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {cache.directory}")
+    found = cache.tarball(key) if listed.state == "ready" else None
+    return listed, None if found is None else tarball_unpacking.list_files(found[1])
+
+
+_MEANINGS: Final[dict[State, str]] = {
+    "ready": "verified: the tarball has the recorded digest",
+    "bare": "not trusted: it has no record; the next fetch replaces it",
+    "changed": "damaged, not trusted: the next fetch replaces it",
+    "refused": "refused, not trusted: a link, or an unsafe owner or mode",
+}
+
+
+class EntryView(NamedTuple):
+    """An entry of the cache.
+
+    Attributes:
+        key: Its key, 64 hexadecimal digits.
+        short_key: The first digits of the key.
+        url: The recorded URL without secrets, ``""`` if it is unknown.
+        sha256: The digest of the tarball, ``""`` for an entry that is not verified.
+        size: Bytes of all files.
+        state: Its state.
+        meaning: The meaning of the state.
+        problem: The problems that the check found, ``""`` if there are none.
+        asked_at: The time of the origin's last confirmation in UTC; without a record, of the last change.
+        is_ready: Whether the entry is verified.
+        warnings: The warnings of its archive.
+    """
+
+    key: str
+    short_key: str
+    url: str
+    sha256: str
+    size: int
+    state: State
+    meaning: str
+    problem: str
+    asked_at: str
+    is_ready: bool
+    warnings: tuple[str, ...]
+
+
+class FileView(NamedTuple):
+    """A file of a tarball."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def describe_entry(entry: ListedEntry) -> EntryView:
+    """Return the description of an entry in any state."""
+    record, is_ready = entry.record, entry.state == "ready"
+    return EntryView(
+        key=entry.key,
+        short_key=entry.key[:SHORT_KEY],
+        # A writer of the cache can write a record with credentials.
+        url=escape(redact(record.url)) if record else "",
+        sha256=record.sha256 if record and is_ready else "",
+        size=entry.size,
+        state=entry.state,
+        meaning=_MEANINGS[entry.state],
+        problem=escape(entry.problem),
+        asked_at=f"{entry.asked_at:%Y-%m-%d %H:%M:%S}",
+        is_ready=is_ready,
+        warnings=tuple(map(escape, record.warnings)) if record and is_ready else (),
+    )
+
+
+def list_files(manifest: TarballManifest) -> list[FileView]:
+    """Return the files of a verified tarball, sorted by path."""
+    return [FileView(escape(path), *digest) for path, digest in sorted(manifest.files.items())]
+
 
 _SOME_RELEASE: Final = "v0.0.0"
 """A release for instances whose operator chooses it; no page shows it."""
