@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource, select_source
+from fleethook.engines.crds.instance.source_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.client_config_and_addresses import parse_url
 

@@ -5,14 +5,14 @@ import pytest
 import yaml
 
 from fleethook.cluster.conditions_and_events import Condition
+from fleethook.engines.crds.cache_or_download import Fetched
 from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_deletion,
     report_download,
     report_failed,
     report_prepared,
 )
-from fleethook.engines.crds.download_policy import Fetched
-from fleethook.engines.crds.instance.release_defaults_lifecycle import (
+from fleethook.engines.crds.instance.defaults_and_lifecycle import (
     build_release_patch,
     cascades_deletion,
     needs_reconcile,

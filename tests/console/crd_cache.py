@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download_policy import Fetched
+from fleethook.engines.crds.cache_or_download import Fetched
 from tests.engines.crds.fetching import fetching
 from tests.engines.crds.tarballs import build, members, small
 

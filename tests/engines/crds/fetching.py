@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache_or_download import Fetched, fetch
 from fleethook.engines.crds.download.download_and_mirrors import download
-from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.model.crd_tarball import Policy
 from tests.engines.crds.origin import serving, tarball

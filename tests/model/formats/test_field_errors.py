@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.instance.instance_validation import find_problems as karmada_problems
-from fleethook.engines.crds.instance.instance_validation import find_warnings
+from fleethook.engines.crds.instance.source_validation import find_problems as karmada_problems
+from fleethook.engines.crds.instance.source_validation import find_warnings
 from fleethook.engines.dispatch.call.phases_and_warnings import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.lint.configuration_validation import resource_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer

@@ -1,8 +1,8 @@
 """The engine for CRD tarballs in a running server: the reviews of Karmada instances."""
 
 from fleethook.cluster.registration.paths import MUTATE_KARMADA, VALIDATE_KARMADA
-from fleethook.engines.crds.instance.instance_validation import validate_karmada
-from fleethook.engines.crds.instance.release_defaults_lifecycle import mutate_karmada
+from fleethook.engines.crds.instance.defaults_and_lifecycle import mutate_karmada
+from fleethook.engines.crds.instance.source_validation import validate_karmada
 from fleethook.server.engine_server import EngineServer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
-from fleethook.engines.crds.instance.instance_validation import find_problems
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.instance.source_validation import find_problems
 from tests.engines.crds.origin import Origin, endless, serving, tarball
 from tests.engines.crds.tarballs import GROUPS, build, release, small
 

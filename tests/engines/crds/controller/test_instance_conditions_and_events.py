@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from fleethook.engines.crds.cache_or_download import Fetched, Result
 from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_deletion,
     report_download,
@@ -9,7 +10,6 @@ from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_invalid,
     report_prepared,
 )
-from fleethook.engines.crds.download_policy import Fetched, Result
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 SHA = "ab" * 32

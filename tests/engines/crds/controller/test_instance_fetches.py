@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache_or_download import Fetched, fetch
 from fleethook.engines.crds.controller.instance_fetches import (
     FetchOptions,
     Reach,
@@ -19,7 +20,6 @@ from fleethook.engines.crds.controller.instance_fetches import (
     SingleFlight,
     build_downloader,
 )
-from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.json import JSONObject

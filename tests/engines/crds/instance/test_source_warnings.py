@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.instance.instance_validation import find_warnings, is_chosen_by_version
+from fleethook.engines.crds.instance.source_validation import find_warnings, is_chosen_by_version
 
 URL = "https://h/crds.tar.gz"
 

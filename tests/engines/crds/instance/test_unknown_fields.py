@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.instance.instance_validation import find_unknown_fields, validate_karmada
 from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.engines.crds.instance.source_validation import find_unknown_fields, validate_karmada
 from tests.cli.commands import invoke
-from tests.engines.crds.instance.test_instance_validation import karmada, review_of
+from tests.engines.crds.instance.test_source_validation import karmada, review_of
 
 URL = "https://h/crds.tar.gz"
 

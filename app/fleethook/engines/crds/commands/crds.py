@@ -23,6 +23,7 @@ from fleethook.engines.crds.archive.patches_and_ca import (
 )
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, is_key
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache_or_download import Fetched, import_file
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     DownloadOptions,
@@ -38,7 +39,6 @@ from fleethook.engines.crds.commands.crds_options import (
     warn,
 )
 from fleethook.engines.crds.download.download_and_mirrors import download
-from fleethook.engines.crds.download_policy import Fetched, import_file
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, TarballSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA

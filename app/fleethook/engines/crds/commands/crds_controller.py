@@ -28,7 +28,7 @@ from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cac
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.instance.release_defaults_lifecycle import parse_release
+from fleethook.engines.crds.instance.karmada_release import parse_release
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import Check, health_routes

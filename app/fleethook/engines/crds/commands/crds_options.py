@@ -14,8 +14,8 @@ from fleethook.cli.inputs.objects_with_changes import warn_about
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.download_policy import Fetched, fetch
-from fleethook.engines.crds.instance.release_defaults_lifecycle import build_release_url, is_release, parse_release
+from fleethook.engines.crds.cache_or_download import Fetched, fetch
+from fleethook.engines.crds.instance.karmada_release import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, TarballSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA, SHA256_FORM, Policy
@@ -173,7 +173,7 @@ def fetch_chosen(
     """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
     Raises:
-        CRDsError: As `fleethook.engines.crds.download_policy.fetch`; USAGE if only a controller reads the tarball.
+        CRDsError: As `fleethook.engines.crds.cache_or_download.fetch`; USAGE if only a controller reads the tarball.
     """
     warn(chosen.warnings)
     check_reach(chosen)

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download_policy import Fetched
+from fleethook.engines.crds.cache_or_download import Fetched
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
 
 _SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.conditions_and_events import Condition, build_conditions, read_condition
-from fleethook.engines.crds.download_policy import Fetched, Result
+from fleethook.engines.crds.cache_or_download import Fetched, Result
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject, as_list, as_object

@@ -18,10 +18,10 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache_or_download import Fetched, fetch
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, TarballFile, download
 from fleethook.engines.crds.download.requests_and_connections import Validators
-from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import (
     ReadSecret,
     SelectedSource,

@@ -46,7 +46,7 @@ from fleethook.engines.crds.controller.instance_conditions_and_events import (
     status_patch,
 )
 from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions
-from fleethook.engines.crds.instance.release_defaults_lifecycle import (
+from fleethook.engines.crds.instance.defaults_and_lifecycle import (
     build_ownership_patch,
     build_release_patch,
     cascades_deletion,

@@ -13,17 +13,17 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError, get_object
 from fleethook.cluster.kubernetes.watched_resources import api_path
-from fleethook.engines.crds.instance.instance_validation import (
+from fleethook.engines.crds.instance.karmada_release import (
+    build_release_url,
+    parse_release,
+    read_instance_release,
+)
+from fleethook.engines.crds.instance.source_validation import (
     aggregate_problems,
     find_problems,
     find_warnings,
     is_chosen_by_version,
     warn_about_release,
-)
-from fleethook.engines.crds.instance.release_defaults_lifecycle import (
-    build_release_url,
-    parse_release,
-    read_instance_release,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, TIMEOUT_SECONDS, CRDTarball, HTTPSource, LocalSource, Policy

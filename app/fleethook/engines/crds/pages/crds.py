@@ -24,9 +24,9 @@ from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.names_content_limits import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
-from fleethook.engines.crds.instance.release_defaults_lifecycle import read_instance_release
+from fleethook.engines.crds.instance.karmada_release import read_instance_release
 from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.engines.crds.instance.source_validation import is_chosen_by_version
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.text import escape

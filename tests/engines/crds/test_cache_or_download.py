@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download_policy import Fetched
+from fleethook.engines.crds.cache_or_download import Fetched
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.engines.crds.instance.release_defaults_lifecycle import is_release, read_instance_release
+from fleethook.engines.crds.instance.karmada_release import is_release, read_instance_release
 from fleethook.engines.crds.redaction_and_exit_codes import redact
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review

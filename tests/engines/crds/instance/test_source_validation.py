@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from fleethook.engines.crds.instance.instance_validation import (
+from fleethook.engines.crds.instance.defaults_and_lifecycle import mutate_karmada
+from fleethook.engines.crds.instance.source_validation import (
     MAX_MIRRORS,
     MAX_NO_PROXY,
     aggregate_problems,
@@ -17,7 +18,6 @@ from fleethook.engines.crds.instance.instance_validation import (
     find_warnings,
     validate_karmada,
 )
-from fleethook.engines.crds.instance.release_defaults_lifecycle import mutate_karmada
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.formats.field_errors import FieldError
 from tests.engines.crds.anything import JSON, TARBALLS
