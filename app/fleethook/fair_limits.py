@@ -131,6 +131,10 @@ Turn = asyncio.Future[None]
 """The future of a caller that waits."""
 MAX_WAITING: Final = 1_024
 """Callers of one consumer that wait with a deadline. More would only wait until it has passed."""
+MAX_WEBHOOK_CALLS: Final = 512
+"""Webhook calls in flight of all consumers. Each call uses one connection."""
+WEBHOOK_CALLS_PART: Final = 8
+"""A single consumer gets 57 calls. The TLS handshakes of 200 delay other consumers of the same webhook by a second."""
 
 
 class CallLimit(Limit):

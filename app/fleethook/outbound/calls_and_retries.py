@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from fleethook.fair_limits import CallLimit, LimitError
+from fleethook.fair_limits import MAX_WEBHOOK_CALLS, WEBHOOK_CALLS_PART, CallLimit, LimitError
 from fleethook.model.formats.client_config_and_addresses import NO_FIXED_ADDRESSES, FixedAddresses, WebhookEndpoint
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.call_errors_and_failure_log import (
@@ -57,10 +57,6 @@ def was_dispatched(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 # The system cannot open another connection, which is no fault of the webhook.
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
-MAX_CALLS: Final = 512
-"""Calls in flight of all consumers. Each call uses one connection."""
-_CALLS_PART: Final = 8
-"""A single consumer gets 57 calls. The TLS handshakes of 200 delay other consumers of the same webhook by a second."""
 STARTS_PER_ITERATION: Final = 4
 """Calls that start in one iteration of the event loop. A TLS handshake blocks the loop for 1 to 2 ms."""
 
@@ -120,7 +116,7 @@ class HookClient:
         response_limit: int = RESPONSE_LIMIT,
         resolver: AbstractResolver | None = None,
         fixed: FixedAddresses = NO_FIXED_ADDRESSES,
-        max_calls: int = MAX_CALLS,
+        max_calls: int = MAX_WEBHOOK_CALLS,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare.
@@ -138,7 +134,7 @@ class HookClient:
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver, fixed=fixed)
-        self.calls: Final = CallLimit(max_calls, part=_CALLS_PART)
+        self.calls: Final = CallLimit(max_calls, part=WEBHOOK_CALLS_PART)
         self._starts = 0
         self.failures: Final = FailureLog()
         self.retries: Final = {"429": 0, "5xx": 0}
