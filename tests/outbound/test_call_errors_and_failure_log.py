@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import logging
 import socket
 import ssl
@@ -17,8 +18,11 @@ from fleethook.outbound.call_errors_and_failure_log import (
     log_loop_error,
     private_address_in,
 )
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import UntrustedError
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import RawHook, http, respond
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
 HOOK = URL("https://h/p")
@@ -124,3 +128,50 @@ async def test_only_defects_have_a_traceback(
     caplog.set_level(logging.INFO)
     log_loop_error(asyncio.get_running_loop(), context)
     assert bool(caplog.records) == is_traced
+
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no,\nreally", "code": 403}
+
+
+UNKNOWN = "the server responded with the status code {} but did not return more information"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (207, b"x", UNKNOWN.format(207)),
+        (304, b"", UNKNOWN.format(304)),
+        (400, b"x", "the server rejected our request for an unknown reason"),
+        (403, b"who are\tyou", "who are\\tyou"),
+        (403, b"", UNKNOWN.format(403)),
+        (404, b"x", "the server could not find the requested resource"),
+        (418, b"x", UNKNOWN.format(418)),
+        (429, b"", "the server has received too many requests and has asked us to try again later"),
+        (500, b' a "quoted"\n ', 'an error on the server ("a \\"quoted\\"") has prevented the request from succeeding'),
+        (500, b"a\nb", 'an error on the server ("a\\nb") has prevented the request from succeeding'),
+        (500, b"", 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (502, b"\xff", 'an error on the server ("\ufffd") has prevented the request from succeeding'),
+        (503, b"x", "the server is currently unable to handle the request"),
+        (500, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps({**STATUS, "message": 5}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "status": "Success"}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "kind": "Other"}).encode(), "the server could not find the requested resource"),
+        (404, b"[" * 100_000, "the server could not find the requested resource"),
+    ],
+)  # fmt: skip
+async def test_other_statuses_fail_with_the_messages_of_kubernetes(
+    client: HookClient, hook: RawHook, status: int, body: bytes, text: str
+) -> None:
+    hook.answer = respond(http(body, status=f"{status} Whatever"))
+    error = await catch_call_error(client, endpoint(hook))
+    assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
+
+
+async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
+    hook.answer = respond(http(b"e" * 5_000, status="500 Oops"))
+    text = str(await catch_call_error(client, endpoint(hook)))
+    assert text.count("e" * 2048) == 1
+    assert len(text) < 2048 + 150
+    hook.answer = respond(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
+    assert str(await catch_call_error(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048

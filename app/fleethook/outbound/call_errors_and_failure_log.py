@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
 from fleethook.model.formats.text import escape_line
+from fleethook.model.json import JSON, as_object
 from fleethook.outbound.certificate_trust import UntrustedError
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 
@@ -155,6 +157,70 @@ def _describe_other(error: BaseException) -> str:
         # Go prints messages of the system in lower case.
         text = error.strerror.lower()
     return escape_line(text)[:_MAX_SHOWN]
+
+
+# client-go shows this many bytes of an unreadable body.
+_MAX_SHOWN_BYTES: Final = 2048
+
+
+def _excerpt(body: bytes) -> str:
+    """Return the beginning of a body as text, not escaped."""
+    return body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace").strip()
+
+
+# apimachinery's NewGenericServerResponse, for a POST.
+_GENERIC: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+# For these statuses client-go reports the body.
+_REPORTED_BY_BODY: Final = (403, 406)
+
+
+def describe_redirect(url: URL, location: str) -> str:
+    """Return why a redirect is not followed (CVE-2020-8561). It shows only the host: the path may be secret."""
+    try:
+        target = url.join(URL(location))
+        where = f"{target.scheme}://{target.raw_authority.rpartition('@')[2]}"
+    except ValueError:
+        where = "an invalid URL"
+    return f"redirect to {escape_line(where)} refused: webhooks must answer themselves"
+
+
+def _read_status_message(body: bytes) -> str:
+    """Return the message of a failure ``metav1.Status``, ``""`` if the body is no such Status or has no message."""
+    try:
+        status: JSON = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    members = as_object(status)
+    message = members.get("message")
+    known = members.get("kind") == "Status" and members.get("apiVersion") == "v1"
+    if not known or members.get("status") == "Success" or not isinstance(message, str):
+        return ""
+    return escape_line(_excerpt(message.encode("utf-8", "replace")))
+
+
+def describe_status(code: int, body: bytes) -> str:
+    """Return the description of a status that is an error: the message of its body, or client-go's."""
+    if message := _read_status_message(body):
+        return message
+    if code in _GENERIC:
+        return _GENERIC[code]
+    if code in _REPORTED_BY_BODY and body:
+        return escape_line(_excerpt(body))
+    if code >= 500:
+        return (
+            f"an error on the server ({quoted(_excerpt(body) or 'unknown')}) has prevented the request from succeeding"
+        )
+    return f"the server responded with the status code {code} but did not return more information"
 
 
 _log: Final = logging.getLogger(__name__)

@@ -1,25 +1,23 @@
-"""Write the body of a request, and read that of a response within its limit; the statuses that are errors.
-
-The messages about statuses are client-go's. Upstream: k8s.io/client-go/rest/request.go.
-"""
+"""Write the body of a request, and read that of a response within its limit."""
 
 import zlib
 from typing import Final
 
 import aiohttp
-import msgspec
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
 from fleethook.model.formats.text import escape_line
-from fleethook.model.json import JSON, as_object
-from fleethook.outbound.call_errors_and_failure_log import CallError, posting, quoted
+from fleethook.outbound.call_errors_and_failure_log import (
+    CallError,
+    describe_redirect,
+    describe_status,
+    posting,
+)
 
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
 """The maximum size of a response body in bytes."""
-# client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).
-MAX_SHOWN_BYTES: Final = 2048
 _CHUNK: Final = 65536
 # Values of ``wbits`` in zlib.decompressobj: 15 is the largest window, 16 more means gzip, negative means raw deflate.
 _GZIP: Final = 31
@@ -105,27 +103,6 @@ def _inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
     return inflated
 
 
-def excerpt(body: bytes) -> str:
-    """Return the beginning of a body as text, not escaped."""
-    return body[:MAX_SHOWN_BYTES].decode("utf-8", "replace").strip()
-
-
-# apimachinery's NewGenericServerResponse, for a POST.
-_GENERIC: Final = {
-    400: "the server rejected our request for an unknown reason",
-    401: "the server has asked for the client to provide credentials",
-    404: "the server could not find the requested resource",
-    405: "the server does not allow this method on the requested resource",
-    409: "the server reported a conflict",
-    422: "the server rejected our request due to an error in our request",
-    429: "the server has received too many requests and has asked us to try again later",
-    503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
-}
-# For these statuses client-go reports the body.
-_REPORTED_BY_BODY: Final = (403, 406)
-
-
 async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: int) -> bytes:
     """Return the body of a successful response.
 
@@ -140,50 +117,14 @@ async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: in
     code = response.status
     location = response.headers.get("Location")
     if 300 <= code < 400 and location is not None:
-        raise CallError(posting(url, _refuse_redirect(url, location)), code=code)
+        raise CallError(posting(url, describe_redirect(url, location)), code=code)
     try:
         body = await read_body(response, limit=limit)
     except ResponseBodyError as error:
         raise CallError(posting(url, escape_line(str(error))), code=code) from None
     if not 200 <= code <= 206:
-        raise CallError(_status_message(body) or _describe_status(code, body), code=code)
+        raise CallError(describe_status(code, body), code=code)
     if not body:
         content_type = escape_line(response.headers.get("Content-Type", ""))
         raise CallError(f"0-length response with status code: {code} and content type: {content_type}", code=code)
     return body
-
-
-def _refuse_redirect(url: URL, location: str) -> str:
-    """Return why a redirect is not followed (CVE-2020-8561). It shows only the host: the path may be secret."""
-    try:
-        target = url.join(URL(location))
-        where = f"{target.scheme}://{target.raw_authority.rpartition('@')[2]}"
-    except ValueError:
-        where = "an invalid URL"
-    return f"redirect to {escape_line(where)} refused: webhooks must answer themselves"
-
-
-def _status_message(body: bytes) -> str:
-    """Return the message of a failure ``metav1.Status``, ``""`` if the body is no such Status or has no message."""
-    try:
-        status: JSON = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    members = as_object(status)
-    message = members.get("message")
-    known = members.get("kind") == "Status" and members.get("apiVersion") == "v1"
-    if not known or members.get("status") == "Success" or not isinstance(message, str):
-        return ""
-    return escape_line(excerpt(message.encode("utf-8", "replace")))
-
-
-def _describe_status(code: int, body: bytes) -> str:
-    if code in _GENERIC:
-        return _GENERIC[code]
-    if code in _REPORTED_BY_BODY and body:
-        return escape_line(excerpt(body))
-    if code >= 500:
-        return (
-            f"an error on the server ({quoted(excerpt(body) or 'unknown')}) has prevented the request from succeeding"
-        )
-    return f"the server responded with the status code {code} but did not return more information"
