@@ -14,8 +14,7 @@ from fleethook.engines.overrider.pages.matrix_cells import (
     compare_with_template,
     find_state,
 )
-from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixQuery, find_cell
-from fleethook.engines.overrider.pages.overriders import select
+from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixQuery, find_cell, select
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, cells, preview
 from fleethook.model.json import JSONObject

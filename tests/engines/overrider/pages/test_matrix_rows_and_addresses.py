@@ -1,11 +1,15 @@
+from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
+    COLUMNS_ON_A_PAGE,
     MAX_TEXT,
+    MatrixPage,
     MatrixQuery,
+    SubjectRow,
     cell_url,
     find_part,
     list_running,
@@ -15,8 +19,9 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     parse_cell,
     parse_overrider_key,
     parse_query,
+    select,
 )
-from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from tests.builders import (
     workload,
     yurt_app_daemon,
@@ -96,3 +101,50 @@ def test_running_workloads_are_found_by_pool_without_deleted_ones() -> None:
     assert {name: [one.name for one in workloads] for name, workloads in found.items()} == {
         "hangzhou": ["demo-hangzhou-x"]
     }
+
+
+def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:
+    return SubjectRow(ObjectKey("", YURT_APP_SET, "shop", name), pools, kinds, overrider)
+
+
+ROWS = [row("api", "beijing", "hangzhou", overrider="special"), row("web", "hangzhou", "jinan")]
+
+
+def names(selection: MatrixPage) -> list[str]:
+    return [f"{one.subject.name}_{one.pool}" for one in selection.cells]
+
+
+def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
+    found = select(ROWS, MatrixQuery())
+    assert [one.key.name for one in found.rows] == ["api", "web"]
+    assert found.columns == ["beijing", "hangzhou", "jinan"]
+    assert names(found) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (MatrixQuery(subject="API"), ["api_beijing", "api_hangzhou"]),
+        (MatrixQuery(subject="special"), ["api_beijing", "api_hangzhou"]),
+        (MatrixQuery(subject="shop/we"), ["web_hangzhou", "web_jinan"]),
+        (MatrixQuery(pool="HANG"), ["api_hangzhou", "web_hangzhou"]),
+        (MatrixQuery(subject="web", pool="jinan"), ["web_jinan"]),
+        (MatrixQuery(subject="none"), []),
+    ],
+)
+def test_texts_filter_subjects_and_pools(query: MatrixQuery, expected: list[str]) -> None:
+    assert names(select(ROWS, query)) == expected
+
+
+def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
+    rows = [*ROWS, row("idle")]
+    assert [one.key.name for one in select(rows, MatrixQuery()).rows] == ["api", "web", "idle"]
+    assert [one.key.name for one in select(rows, MatrixQuery(pool="jinan")).rows] == ["web"]
+
+
+def test_thousands_of_pools_are_on_pages_of_columns() -> None:
+    pools = [f"p{number:04}" for number in range(5_000)]
+    found = select([row("api", *pools)], MatrixQuery(columns=2))
+    assert found.columns == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
+    assert len(found.cells) == COLUMNS_ON_A_PAGE
+    assert found.column_paging.pages == -(-5_000 // COLUMNS_ON_A_PAGE)

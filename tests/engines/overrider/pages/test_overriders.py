@@ -3,7 +3,7 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,16 @@ from fleethook.console.attention_lines import AttentionLine
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixPage, MatrixQuery, SubjectRow
 from fleethook.engines.overrider.pages.overriders import (
-    COLUMNS_ON_A_PAGE,
     collect_documents,
     find_all,
     list_condition_lines,
     needs_attention,
-    select,
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
-from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.recorded import record_workloads
@@ -349,50 +346,3 @@ def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> Non
         "entries[0].patches[0]": False,
         "entries[1]": False,
     }
-
-
-def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:
-    return SubjectRow(ObjectKey("", YURT_APP_SET, "shop", name), pools, kinds, overrider)
-
-
-ROWS = [row("api", "beijing", "hangzhou", overrider="special"), row("web", "hangzhou", "jinan")]
-
-
-def names(selection: MatrixPage) -> list[str]:
-    return [f"{one.subject.name}_{one.pool}" for one in selection.cells]
-
-
-def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
-    found = select(ROWS, MatrixQuery())
-    assert [one.key.name for one in found.rows] == ["api", "web"]
-    assert found.columns == ["beijing", "hangzhou", "jinan"]
-    assert names(found) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (MatrixQuery(subject="API"), ["api_beijing", "api_hangzhou"]),
-        (MatrixQuery(subject="special"), ["api_beijing", "api_hangzhou"]),
-        (MatrixQuery(subject="shop/we"), ["web_hangzhou", "web_jinan"]),
-        (MatrixQuery(pool="HANG"), ["api_hangzhou", "web_hangzhou"]),
-        (MatrixQuery(subject="web", pool="jinan"), ["web_jinan"]),
-        (MatrixQuery(subject="none"), []),
-    ],
-)
-def test_texts_filter_subjects_and_pools(query: MatrixQuery, expected: list[str]) -> None:
-    assert names(select(ROWS, query)) == expected
-
-
-def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
-    rows = [*ROWS, row("idle")]
-    assert [one.key.name for one in select(rows, MatrixQuery()).rows] == ["api", "web", "idle"]
-    assert [one.key.name for one in select(rows, MatrixQuery(pool="jinan")).rows] == ["web"]
-
-
-def test_thousands_of_pools_are_on_pages_of_columns() -> None:
-    pools = [f"p{number:04}" for number in range(5_000)]
-    found = select([row("api", *pools)], MatrixQuery(columns=2))
-    assert found.columns == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
-    assert len(found.cells) == COLUMNS_ON_A_PAGE
-    assert found.column_paging.pages == -(-5_000 // COLUMNS_ON_A_PAGE)

@@ -1,4 +1,4 @@
-"""The matrix of subjects and node pools: its rows, and the addresses of its views."""
+"""The matrix of subjects and node pools: its rows, the rows and columns of a page, and the addresses of its views."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fleethook.cluster.partial_and_stale_objects import PartialObject, intern_text
 from fleethook.cluster.store import ObjectKey, Store, StoreView
-from fleethook.console.page_frame import Paging
+from fleethook.console.page_frame import Paging, paginate
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
@@ -144,6 +144,40 @@ class MatrixPage(NamedTuple):
     cells: Sequence[CellKey]
     paging: Paging
     column_paging: Paging
+
+
+# A table of 40 rows and 30 columns fits a screen of 1440 x 900.
+ROWS_ON_A_PAGE: Final = 40
+COLUMNS_ON_A_PAGE: Final = 30
+
+
+def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
+    """Return the cells that a query shows; ``rows`` are all subjects, in order."""
+    subject_rows = filter_rows(rows, query)
+    paging = paginate(len(subject_rows), query.page, ROWS_ON_A_PAGE)
+    shown = subject_rows[paging.start : paging.start + ROWS_ON_A_PAGE]
+    names = sorted({pool for row in shown for pool in row.pools})
+    column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
+    columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
+    shown_pools = frozenset(columns)
+    cells = [
+        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in shown_pools for kind in row.kinds
+    ]
+    return MatrixPage(shown, columns, cells, paging, column_paging)
+
+
+def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
+    """Return the rows whose subject matches, each with its matching node pools."""
+    text, pool_text = query.subject.casefold(), query.pool.casefold()
+    subject_rows = []
+    for row in rows:
+        if text and text not in row.title.casefold() and text not in row.overrider.casefold():
+            continue
+        pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
+        # A subject without node pools is shown, because that is usually a mistake.
+        if pools or not pool_text:
+            subject_rows.append(row._replace(pools=pools))
+    return subject_rows
 
 
 PREFIX: Final = "/overriders"

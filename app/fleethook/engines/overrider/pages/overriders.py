@@ -27,7 +27,7 @@ from fleethook.console.attention_lines import (
     read_since,
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
-from fleethook.console.page_frame import Context, build_fill_command, find_context, list_lines, paginate, render
+from fleethook.console.page_frame import Context, build_fill_command, find_context, list_lines, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.overrider.controller.overrider_conditions import BOUND, CONFLICT, RENDERED
 from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
@@ -36,7 +36,6 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     MAX_TEXT,
     MatrixPage,
     MatrixQuery,
-    SubjectRow,
     cell_url,
     find_overrider,
     link_pages,
@@ -46,10 +45,10 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     parse_cell,
     parse_overrider_key,
     parse_query,
+    select,
     subject_url,
     workload_url,
 )
-from fleethook.engines.overrider.rollout.pool_preview import CellKey
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import (
@@ -60,10 +59,6 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
 )
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
-
-# A table of 40 rows and 30 columns fits a screen of 1440 x 900.
-ROWS_ON_A_PAGE: Final = 40
-COLUMNS_ON_A_PAGE: Final = 30
 
 
 class MatrixView(NamedTuple):
@@ -82,35 +77,6 @@ class MatrixView(NamedTuple):
     rows: Sequence[ShownRow]
     subjects: int
     size: int
-
-
-def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
-    """Return the cells that a query shows; ``rows`` are all subjects, in order."""
-    subject_rows = filter_rows(rows, query)
-    paging = paginate(len(subject_rows), query.page, ROWS_ON_A_PAGE)
-    shown = subject_rows[paging.start : paging.start + ROWS_ON_A_PAGE]
-    names = sorted({pool for row in shown for pool in row.pools})
-    column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
-    columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
-    shown_pools = frozenset(columns)
-    cells = [
-        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in shown_pools for kind in row.kinds
-    ]
-    return MatrixPage(shown, columns, cells, paging, column_paging)
-
-
-def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
-    """Return the rows whose subject matches, each with its matching node pools."""
-    text, pool_text = query.subject.casefold(), query.pool.casefold()
-    subject_rows = []
-    for row in rows:
-        if text and text not in row.title.casefold() and text not in row.overrider.casefold():
-            continue
-        pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
-        # A subject without node pools is shown, because that is usually a mistake.
-        if pools or not pool_text:
-            subject_rows.append(row._replace(pools=pools))
-    return subject_rows
 
 
 CLUSTER: Final = "cluster"
