@@ -6,12 +6,15 @@ import pytest
 
 from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import (
     PathError,
+    find_path_problems,
     find_target,
     missing_parent,
     parse_selector,
     pointer_of,
     protected_pointer,
+    suggest_pointer,
 )
+from fleethook.patch import parse_pointer
 from tests.builders import container
 
 POOL = "apps.openyurt.io/pool-name"
@@ -48,6 +51,29 @@ def test_a_patch_of_a_protected_field_or_its_parent_is_found(
 
 
 SPEC = "/spec/template/spec"
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        (
+            '$.spec.template.spec.containers[?(@.name=="app")].image',
+            "write /spec/template/spec/containers/[name=app]/image",
+        ),
+        (".spec.replicas", "write /spec/replicas"),
+        ("spec/template/spec/containers[app]/env", "write /spec/template/spec/containers/[name=app]/env"),
+    ],
+)
+def test_forms_of_other_tools_get_a_pointer(path: str, advice: str) -> None:
+    assert suggest_pointer(path) == advice
+
+
+def test_an_index_in_brackets_gets_a_pointer() -> None:
+    path = f"{SPEC}/containers[0]/ports[containerPort=80]/name"
+    first, *_ = find_path_problems(path, parse_pointer(path), "add", is_extended=True)
+    assert first.endswith("write containers/0")
+
+
 DNS = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53}]
 WORKLOAD: dict[str, Any] = {
     "spec": {

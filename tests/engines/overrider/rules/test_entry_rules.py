@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.entries.steps_and_limits import ITEMS
-from fleethook.engines.overrider.rules.entry_rules import check_patch
 from fleethook.engines.overrider.rules.schema_and_binding_rules import check_rules
 from tests.builders import entry, image, overrider, patch
 
@@ -108,20 +107,3 @@ def test_a_right_patch_has_no_finding(made: dict[str, Any]) -> None:
 )
 def test_a_wrong_patch_has_a_finding_with_its_path(made: Any, found: list[tuple[str, str]]) -> None:
     assert check_one_patch(made) == found
-
-
-@pytest.mark.parametrize(
-    ("path", "advice"),
-    [
-        (
-            '$.spec.template.spec.containers[?(@.name=="app")].image',
-            "write /spec/template/spec/containers/[name=app]/image",
-        ),
-        (".spec.replicas", "write /spec/replicas"),
-        ("spec/template/spec/containers[app]/env", "write /spec/template/spec/containers/[name=app]/env"),
-        (f"{SPEC}/containers[0]/ports[containerPort=80]/name", "write containers/0"),
-    ],
-)
-def test_forms_of_other_tools_get_a_pointer(path: str, advice: str) -> None:
-    first = next(iter(check_patch(patch("add", path, "x"), "p", pools=())))
-    assert first.message.endswith(advice)

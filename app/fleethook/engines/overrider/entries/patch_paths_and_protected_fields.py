@@ -5,6 +5,7 @@ index selects another element when the list is edited. Commas separate several m
 ``[containerPort=53,protocol=UDP]``. Some fields are protected, because OpenYurt or fleethook depends on them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL
 from fleethook.patch import format_pointer, parse_pointer
+from fleethook.workload_schema.go_structs import load_structs
 
 # Pointers of fields that no override may write. Patches of a parent of such a field are refused, too.
 _PROTECTED: Final[tuple[tuple[str, ...], ...]] = (
@@ -125,6 +127,111 @@ def find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
 
 
 END: Final = "-"
+_EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
+_INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
+_BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
+_DOT: Final = re.compile(r"\.(?![^\[]*\])")
+_JSONPATH: Final = re.compile(r"\?\(@\.(\w+) *== *[\"']?([^\"')]*)[\"']?\)")
+_ROOT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_HOMES: Final = (
+    ("/spec", "apps.v1.DeploymentSpec"),
+    ("/spec", "apps.v1.StatefulSetSpec"),
+    ("/spec/template/spec", "core.v1.PodSpec"),
+    ("/metadata", "meta.v1.ObjectMeta"),
+)
+POD_SPEC: Final = ("spec", "template", "spec")
+
+
+def find_path_problems(path: str, tokens: Sequence[str], operation: str, *, is_extended: bool) -> Iterator[str]:
+    """Yield the mistakes of a patch's path that can be found without a workload.
+
+    Args:
+        path: The path.
+        tokens: Its tokens.
+        operation: The operation of the patch.
+        is_extended: Whether tokens may select list elements by name.
+    """
+    in_token = _find_selector_problem if is_extended else _find_index_problem
+    problems = (_find_root_problem(path, tokens), _find_key_problem(tokens), *map(in_token, tokens))
+    yield from (problem for problem in problems if problem is not None)
+    if tokens and tokens[-1] == END and operation in ("remove", "replace"):
+        message = f"{path} is the place after the last element, where there is nothing to {operation}"
+        yield f"{message}; to append, use operation add"
+
+
+def suggest_pointer(path: str) -> str:
+    """Return the advice about a path that is no JSON pointer."""
+    if path.startswith("/") or not path.strip():
+        return _EXAMPLE
+    # JSONPath, jq and kubectl explain write `$.spec`, `.spec` and `spec.containers[0]`.
+    plain = path.removeprefix("$").lstrip(".")
+    steps = plain.split("/") if "/" in plain else _DOT.split(plain)
+    return f"write /{'/'.join(_separate_brackets(step) for step in steps)}"
+
+
+def _separate_brackets(token: str) -> str:
+    """Return ``containers[0]`` as ``containers/0`` and ``containers[name=app]`` as ``containers/[name=app]``."""
+    name, bracket, _ = token.partition("[")
+    if not bracket or not name:
+        return token
+    inner = [each.strip("'\"") for each in _BRACKETS.findall(token)]
+    return "/".join([name, *(each if each.isdecimal() else f"[{_as_selector(each)}]" for each in inner)])
+
+
+def _as_selector(inner: str) -> str:
+    """Return the selector of an element: JSONPath writes ``[?(@.name=="app")]``."""
+    jsonpath = _JSONPATH.fullmatch(inner)
+    return f"{jsonpath[1]}={jsonpath[2]}" if jsonpath else inner if "=" in inner else f"name={inner}"
+
+
+def _find_root_problem(path: str, tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path that begins below the workload or ends with a slash, None if there is none."""
+    if len(tokens) > 1 and not tokens[-1]:
+        return f"{path} ends with '/', and no member has an empty name: remove the '/'"
+    if not tokens or tokens[0] in _ROOT or not tokens[0]:
+        return None
+    home = next((home for home, name in _HOMES if tokens[0] in load_structs()[name]), None)
+    hint = f": write {home}{path}" if home else f": {_EXAMPLE}"
+    return f"a workload has no member {tokens[0]!r}{hint}"
+
+
+def _find_key_problem(tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path with ``*``, or with a plain slash in the key of a label, annotation or selector."""
+    if "*" in tokens:
+        return "'*' selects no list element: write a patch for each element, as in [name=app]"
+    for position, token in enumerate(tokens[:-2]):
+        of_metadata = token in ("annotations", "labels") and position and tokens[position - 1] == "metadata"
+        if of_metadata or tuple(tokens[: position + 1]) == (*POD_SPEC, "nodeSelector"):
+            key = "~1".join(tokens[position + 1 :])
+            return f"the values of {token} are texts: write ~1 for a '/' in a key, as in {token}/{key}"
+    return None
+
+
+def _find_selector_problem(token: str) -> str | None:
+    """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
+    if not token.startswith("["):
+        return f"{token!r} is no member: write {_separate_brackets(token)}" if _INDEXED.fullmatch(token) else None
+    key, equals, value = token.removeprefix("[").partition("=")
+    if not token.endswith("]"):
+        return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"
+    if key[:-1].isdecimal():
+        return f"{token!r} selects no list element: write {key[:-1]}, or a name, as in [name=app]"
+    if not equals or not key or value == "]":
+        return f"{token!r} selects no list element: write [name=app]"
+    if token.startswith("[?") or value.startswith(("=", "'", '"')):
+        inner = f"{key}={value[:-1].strip('=')}".replace("'", "").replace('"', "")
+        meant = _as_selector(token[1:-1] if token.startswith("[?") else inner)
+        return f"{token!r} selects no list element: write [{meant}]"
+    return None
+
+
+def _find_index_problem(token: str) -> str | None:
+    """Return the mistake in a token that selects a list element where only an index does, None if there is none."""
+    if not _INDEXED.fullmatch(token) and not (token.startswith("[") and token.endswith("]")):
+        return None
+    return f"{token!r} is no member: OpenYurt selects list elements by index, as in /spec/template/spec/containers/0"
+
+
 _NO_SCHEMA: Final = MergeSchema()
 _MAX_SUGGESTED: Final = 5
 

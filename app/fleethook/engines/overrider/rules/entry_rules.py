@@ -1,6 +1,5 @@
 """Rules for the entries of an overrider: node pools, items and patches. Tweaks of a YurtAppSet v1beta1 share some."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -11,7 +10,12 @@ from fleethook.engines.overrider.entries.entry_selection import (
     sample_names,
     selected_names,
 )
-from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import protected_pointer
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import (
+    POD_SPEC,
+    find_path_problems,
+    protected_pointer,
+    suggest_pointer,
+)
 from fleethook.engines.overrider.entries.steps_and_limits import ITEMS, LEAVABLE_FIELD, LIMITS, MAX_VALUES
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
@@ -25,7 +29,6 @@ from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
 from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.json import JSON, as_list, count_values
 from fleethook.patch import parse_pointer
-from fleethook.workload_schema.go_structs import load_structs
 
 SELECTOR: Final = ("matchLabels", "matchExpressions")
 
@@ -157,19 +160,6 @@ def replicas_problem(value: JSON) -> str | None:
     return f"must be a whole number from 0 to {_MAX_REPLICAS}, not {value!r}"
 
 
-_EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
-_INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
-_BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
-_DOT: Final = re.compile(r"\.(?![^\[]*\])")
-_JSONPATH: Final = re.compile(r"\?\(@\.(\w+) *== *[\"']?([^\"')]*)[\"']?\)")
-_ROOT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
-_HOMES: Final = (
-    ("/spec", "apps.v1.DeploymentSpec"),
-    ("/spec", "apps.v1.StatefulSetSpec"),
-    ("/spec/template/spec", "core.v1.PodSpec"),
-    ("/metadata", "meta.v1.ObjectMeta"),
-)
-_POD_SPEC: Final = ("spec", "template", "spec")
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
@@ -215,92 +205,16 @@ def _check_value(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iter
 
 
 def _check_path(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iterator[Finding]:
-    path, operation = patch["path"], patch["operation"]
+    path = patch["path"]
     try:
         tokens = parse_pointer(path)
     except ValueError as error:
-        yield Finding("invalid", field, f"{error}; {_suggest_pointer(path)}")
+        yield Finding("invalid", field, f"{error}; {suggest_pointer(path)}")
         return
-    in_token = _find_selector_problem if form.is_extended else _find_index_problem
-    problems = (_find_root_problem(path, tokens), _find_key_problem(tokens), *map(in_token, tokens))
-    yield from (Finding("invalid", field, problem) for problem in problems if problem is not None)
-    if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
-        message = f"{path} is the place after the last element, where there is nothing to {operation}"
-        yield Finding("invalid", field, f"{message}; to append, use operation add")
+    problems = find_path_problems(path, tokens, patch["operation"], is_extended=form.is_extended)
+    yield from (Finding("invalid", field, problem) for problem in problems)
     if form.is_extended and (protected := protected_pointer(tokens, patch.get("value"))) is not None:
         yield Finding("forbidden", field, f"{path} would change {protected}, which overrides may not do")
-
-
-def _suggest_pointer(path: str) -> str:
-    if path.startswith("/") or not path.strip():
-        return _EXAMPLE
-    # JSONPath, jq and kubectl explain write `$.spec`, `.spec` and `spec.containers[0]`.
-    plain = path.removeprefix("$").lstrip(".")
-    steps = plain.split("/") if "/" in plain else _DOT.split(plain)
-    return f"write /{'/'.join(_separate_brackets(step) for step in steps)}"
-
-
-def _separate_brackets(token: str) -> str:
-    """Return ``containers[0]`` as ``containers/0`` and ``containers[name=app]`` as ``containers/[name=app]``."""
-    name, bracket, _ = token.partition("[")
-    if not bracket or not name:
-        return token
-    inner = [each.strip("'\"") for each in _BRACKETS.findall(token)]
-    return "/".join([name, *(each if each.isdecimal() else f"[{_as_selector(each)}]" for each in inner)])
-
-
-def _as_selector(inner: str) -> str:
-    """Return the selector of an element: JSONPath writes ``[?(@.name=="app")]``."""
-    jsonpath = _JSONPATH.fullmatch(inner)
-    return f"{jsonpath[1]}={jsonpath[2]}" if jsonpath else inner if "=" in inner else f"name={inner}"
-
-
-def _find_root_problem(path: str, tokens: Sequence[str]) -> str | None:
-    """Return the mistake of a path that begins below the workload or ends with a slash, None if there is none."""
-    if len(tokens) > 1 and not tokens[-1]:
-        return f"{path} ends with '/', and no member has an empty name: remove the '/'"
-    if not tokens or tokens[0] in _ROOT or not tokens[0]:
-        return None
-    home = next((home for home, name in _HOMES if tokens[0] in load_structs()[name]), None)
-    hint = f": write {home}{path}" if home else f": {_EXAMPLE}"
-    return f"a workload has no member {tokens[0]!r}{hint}"
-
-
-def _find_key_problem(tokens: Sequence[str]) -> str | None:
-    """Return the mistake of a path with ``*``, or with a plain slash in the key of a label, annotation or selector."""
-    if "*" in tokens:
-        return "'*' selects no list element: write a patch for each element, as in [name=app]"
-    for position, token in enumerate(tokens[:-2]):
-        of_metadata = token in ("annotations", "labels") and position and tokens[position - 1] == "metadata"
-        if of_metadata or tuple(tokens[: position + 1]) == (*_POD_SPEC, "nodeSelector"):
-            key = "~1".join(tokens[position + 1 :])
-            return f"the values of {token} are texts: write ~1 for a '/' in a key, as in {token}/{key}"
-    return None
-
-
-def _find_selector_problem(token: str) -> str | None:
-    """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
-    if not token.startswith("["):
-        return f"{token!r} is no member: write {_separate_brackets(token)}" if _INDEXED.fullmatch(token) else None
-    key, equals, value = token.removeprefix("[").partition("=")
-    if not token.endswith("]"):
-        return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"
-    if key[:-1].isdecimal():
-        return f"{token!r} selects no list element: write {key[:-1]}, or a name, as in [name=app]"
-    if not equals or not key or value == "]":
-        return f"{token!r} selects no list element: write [name=app]"
-    if token.startswith("[?") or value.startswith(("=", "'", '"')):
-        inner = f"{key}={value[:-1].strip('=')}".replace("'", "").replace('"', "")
-        meant = _as_selector(token[1:-1] if token.startswith("[?") else inner)
-        return f"{token!r} selects no list element: write [{meant}]"
-    return None
-
-
-def _find_index_problem(token: str) -> str | None:
-    """Return the mistake in a token that selects a list element where only an index does, None if there is none."""
-    if not _INDEXED.fullmatch(token) and not (token.startswith("[") and token.endswith("]")):
-        return None
-    return f"{token!r} is no member: OpenYurt selects list elements by index, as in /spec/template/spec/containers/0"
 
 
 def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str], token: PoolToken) -> Iterator[Finding]:
@@ -312,11 +226,9 @@ def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str], t
 
 def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
     """Yield the images of containers that a patch sets, with the path inside the value."""
-    if tokens[: len(_POD_SPEC)] != _POD_SPEC or tokens[len(_POD_SPEC) :][:1] not in {
-        (one,) for one in _CONTAINER_LISTS
-    }:
+    if tokens[: len(POD_SPEC)] != POD_SPEC or tokens[len(POD_SPEC) :][:1] not in {(one,) for one in _CONTAINER_LISTS}:
         return
-    below = tokens[len(_POD_SPEC) + 1 :]
+    below = tokens[len(POD_SPEC) + 1 :]
     if len(below) == 2 and below[1] == "image":
         containers: list[tuple[str, JSON]] = [("", {"image": value})]
     elif len(below) == 1:
