@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.controller.drift_and_action import (
     NO_DRIFT,
     Action,
     Decision,
     Drift,
     KnownDrift,
+    KnownDrifts,
     decide,
     detect_drift,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, entry, image, overrider, rendered, store_of, workload, yurt_app_set
 
@@ -73,3 +76,16 @@ def test_hash_and_drift_of_a_workload_decide(
     changed: bool, drift: KnownDrift | None, waits: bool, decision: Decision
 ) -> None:
     assert decide(SUBJECT, changed=changed, drift=drift, unstored=None, waits=waits) == decision
+
+
+def test_lost_values_are_a_drift_again_when_another_webhook_changes() -> None:
+    key, gone = (ObjectKey("", GroupKind("apps", "Deployment"), "default", name) for name in ("demo", "gone"))
+    edited = rendered(workload(), yurt_app_set(), RULE)
+    edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
+    drift, drifts = find_drift(edited, yurt_app_set(), RULE), KnownDrifts()
+    for one in (key, gone):
+        drifts.note_unstored(one, drift)
+        assert (drifts.note(one, drift), drifts.find(one)) == ("", None)
+    assert [*drifts.recheck_lost({key: SUBJECT}.get)] == [SUBJECT]
+    assert (drifts.find(key), drifts.find(gone)) == (KnownDrift(drift.identity, drift.pointers, "", ""), None)
+    assert drifts.unstored == {}

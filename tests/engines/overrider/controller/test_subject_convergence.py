@@ -205,4 +205,4 @@ async def test_a_deleted_overrider_is_undone_and_forgotten() -> None:
         fleet.server.delete(rule)
         await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
         assert ("Reverted", "reverted to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
-        assert len(controller.workloads.unstored) == 0
+        assert len(controller.workloads.drifts.unstored) == 0

@@ -57,4 +57,4 @@ async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) 
 
         monkeypatch.setattr(known.client, "read_all", read_all)
         assert [key async for key, _ in known.look_at_all()] == [KEY]
-        assert known.drift(KEY) is None
+        assert known.drifts.find(KEY) is None

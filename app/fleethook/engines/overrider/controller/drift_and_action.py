@@ -1,15 +1,17 @@
 """Decides about one workload: the next step of the controller, and the reason for it.
 
-The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. All
-functions are pure: the objects in the store, and the facts that the controller knows, decide.
+The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. The
+functions are pure: the objects in the store, and the facts that the controller knows, decide. `KnownDrifts` has these
+facts: the drifts of the last comparisons, and the values that the apiserver does not store.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.store import StoreView
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
@@ -32,9 +34,12 @@ from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply
 
+_log: Final = logging.getLogger(__name__)
+
 # Pointers may be long.
-MAX_POINTERS: Final = 10
-MAX_NAMED_POINTERS: Final = 3
+_MAX_POINTERS: Final = 10
+_MAX_LOGGED_POINTERS: Final = 5
+_MAX_NAMED_POINTERS: Final = 3
 """Pointers in a message about a workload that still differs."""
 
 
@@ -53,7 +58,7 @@ def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -
     """Summarize the differences that are left after a request."""
     lost = [difference.pointer for difference in differences if not difference.insignificant]
     rest = [member_difference.pointer for member_difference in differences if member_difference.insignificant]
-    return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
+    return Unstored(identity, tuple(lost[:_MAX_POINTERS]), tuple(rest[:_MAX_POINTERS]))
 
 
 class Drift(NamedTuple):
@@ -236,6 +241,67 @@ class KnownDrift(NamedTuple):
     pointers: tuple[str, ...]
     scale: str
     error: str
+
+
+class KnownDrifts:
+    """The drifts that the last comparisons of workloads found.
+
+    Attributes:
+        unstored: The requested values that the apiserver does not store.
+    """
+
+    def __init__(self) -> None:
+        self.unstored: Final[dict[ObjectKey, Unstored]] = {}
+        self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}
+
+    def find(self, key: ObjectKey) -> KnownDrift | None:
+        """Return the drift of a workload, None if it has none."""
+        return self._drifts.get(key)
+
+    def note(self, key: ObjectKey, drift: Drift) -> str:
+        """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
+        identity = drift.identity
+        if not identity:
+            self.unstored.pop(key, None)
+        unstored = self.unstored.get(key)
+        if not identity or (unstored is not None and unstored.identity == identity):
+            self._drifts.pop(key, None)
+            return ""
+        self._drifts[key] = KnownDrift(identity, drift.pointers[:_MAX_NAMED_POINTERS], drift.scale, drift.error)
+        return identity
+
+    def note_unstored(self, key: ObjectKey, drift: Drift) -> None:
+        """Remember that the apiserver does not store the values that are left after a write."""
+        self.unstored[key] = summarize_unstored(drift.identity, drift.differences)
+        self.note(key, drift)
+        pointers = ", ".join(drift.pointers[:_MAX_LOGGED_POINTERS])
+        _log.info(
+            "%s %s/%s: the apiserver does not store the requested values of %s", key.group_kind.kind, *key[2:], pointers
+        )
+
+    def recheck_lost(self, find_subject: Callable[[ObjectKey], Binding | None]) -> Iterator[Binding]:
+        """Count the values that the apiserver did not store as drifts again, and yield the subjects of their workloads.
+
+        Another webhook that changed them may be gone.
+
+        Args:
+            find_subject: Returns the subject of a workload, None if the workload is gone or has none.
+        """
+        for key, known in [item for item in self.unstored.items() if item[1].lost]:
+            del self.unstored[key]
+            binding = find_subject(key)
+            if binding is not None:
+                self._drifts[key] = KnownDrift(known.identity, known.lost[:_MAX_NAMED_POINTERS], "", "")
+                yield binding
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a workload without subject."""
+        self._drifts.pop(key, None)
+        self.unstored.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget the drifts of all workloads."""
+        self._drifts.clear()
 
 
 def decide(

@@ -172,7 +172,7 @@ class OverriderController:
     def _surroundings_changed(self, key: ObjectKey, before: Stored | None, _after: JSONObject | None) -> None:
         """Request lost values again if another webhook changes, and report OpenYurt's settings if they change."""
         if key.group_kind == MUTATING_CONFIGURATION and key.name != CONFIGURATION_NAME and before is not None:
-            for binding in self.workloads.recheck_lost():
+            for binding in self.workloads.drifts.recheck_lost(self.workloads.subject_of):
                 self.queue.add(binding)
         if key.group_kind in (MUTATING_CONFIGURATION, DEFINITION) and self._conflict != self._openyurt_conflict():
             self._conflict = self._openyurt_conflict()
@@ -226,7 +226,7 @@ class OverriderController:
         keys: set[Binding] = set()
         try:
             async for key, binding in self.workloads.look_at_all():
-                if self.workloads.drift(key) is not None:
+                if self.workloads.drifts.find(key) is not None:
                     keys.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("cannot compare all workloads, retrying: %s", error)

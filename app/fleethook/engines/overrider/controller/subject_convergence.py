@@ -9,7 +9,6 @@ request them again.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -19,13 +18,11 @@ from fleethook.engines.overrider.admission.workload_admission import has_trigger
 from fleethook.engines.overrider.controller.drift_and_action import (
     Action,
     Decision,
-    Drift,
     accept,
     decide,
     decide_after_write,
     plan_workload,
     retry,
-    summarize_unstored,
 )
 from fleethook.engines.overrider.controller.overrider_conditions import Result
 from fleethook.engines.overrider.controller.subject_state import SubjectState
@@ -41,8 +38,6 @@ from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, poo
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.work.threads_and_gc import Worker
-
-_log: Final = logging.getLogger(__name__)
 
 # Timers are floats, and may fire early by less than this.
 _ROUNDING_SECONDS: Final = 1e-3
@@ -140,12 +135,12 @@ class Converger:
         if plan is None:
             # A workload that cannot be rendered keeps its hash.
             return self._report(key, Decision(problem=problem), digest=had, had=had) if problem else None
-        drift = self._workloads.drift(key)
+        drift = self._workloads.drifts.find(key)
         decision = decide(
             at.binding,
             changed=had != plan.digest,
             drift=drift,
-            unstored=self._workloads.unstored.get(key),
+            unstored=self._workloads.drifts.unstored.get(key),
             waits=waits,
         )
         again: float | None = None
@@ -208,7 +203,7 @@ class Converger:
         key, digest = target.key, target.plan.digest
         if target.had == digest:
             self._workloads.compare(key, await self._workloads.client.read(key))
-            drift, unstored = self._workloads.drift(key), self._workloads.unstored.get(key)
+            drift, unstored = self._workloads.drifts.find(key), self._workloads.drifts.unstored.get(key)
             if drift is None or drift.error:
                 return Decision(problem=drift.error) if drift else accept(unstored)
         self._backoff.wrote(key, digest, self._time())
@@ -223,19 +218,9 @@ class Converger:
         # The webhook removes the trigger, so an answer with a trigger shows that the apiserver did not call it.
         decision = decide_after_write(drift, rendered=is_current and not has_trigger(written["metadata"]))
         if decision.action is Action.ACCEPT:
-            self._remember(key, drift)
-        elif (left := self._workloads.drift(key)) is not None and not decision.problem:
+            self._workloads.drifts.note_unstored(key, drift)
+        elif (left := self._workloads.drifts.find(key)) is not None and not decision.problem:
             # Another client has changed the workload after this touch, and the watch has delivered that already.
             decision = retry(left.pointers, scale=left.scale)
         self._backoff.ended(key, decision.problem if decision.action is not Action.ACCEPT else "")
         return decision if decision.problem else decision._replace(undone_scale=target.undone_scale)
-
-    def _remember(self, key: ObjectKey, drift: Drift) -> None:
-        self._workloads.unstored[key] = summarize_unstored(drift.identity, drift.differences)
-        self._workloads.note(key, drift)
-        _log.info(
-            "%s %s/%s: the apiserver does not store the requested values of %s",
-            key.group_kind.kind,
-            *key[2:],
-            ", ".join(drift.pointers[:5]),
-        )

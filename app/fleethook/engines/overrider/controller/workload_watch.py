@@ -11,13 +11,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.drift_and_action import (
-    MAX_NAMED_POINTERS,
-    Drift,
-    KnownDrift,
-    Unstored,
-    detect_drift,
-)
+from fleethook.engines.overrider.controller.drift_and_action import Drift, KnownDrifts, detect_drift
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import (
@@ -54,7 +48,7 @@ class Workloads:
     Attributes:
         source: The informers of workloads.
         client: Sends requests about workloads to the apiserver.
-        unstored: The requested values that the apiserver does not store.
+        drifts: Their drifts.
         failed: How often a workload could not be made to match its plan.
     """
 
@@ -81,7 +75,7 @@ class Workloads:
             scheduler: The clock of the touches.
         """
         self.failed = 0
-        self.unstored: Final[dict[ObjectKey, Unstored]] = {}
+        self.drifts: Final = KnownDrifts()
         self._objects: Final = objects
         self._plans: Final = plans
         indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
@@ -96,8 +90,6 @@ class Workloads:
         self.client: Final = WorkloadClient(
             connection, self.source, per_second=per_second, now=now, scheduler=scheduler
         )
-        # The drift that the last comparison of each workload found.
-        self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}
         self._subscribers: Final[list[Callable[[WorkloadEvent], None]]] = []
         self._store.subscribe(self._handle_change)
 
@@ -119,11 +111,10 @@ class Workloads:
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
         if after is None or binding is None:
-            self._drifts.pop(key, None)
-            self.unstored.pop(key, None)
+            self.drifts.forget(key)
         else:
-            known = self._drifts.get(key)
-            identity = self.note(key, self._detect_drift(key, after))
+            known = self.drifts.find(key)
+            identity = self.drifts.note(key, self._detect_drift(key, after))
             is_new = before is None or kept is None or before.generation != kept.generation
             is_news = is_new or identity != (known.identity if known else "")
             # The event of a touch may arrive before its answer, which decides about its drift.
@@ -139,26 +130,10 @@ class Workloads:
         for notify in self._subscribers:
             notify(change)
 
-    def note(self, key: ObjectKey, drift: Drift) -> str:
-        """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
-        identity = drift.identity
-        if not identity:
-            self.unstored.pop(key, None)
-        unstored = self.unstored.get(key)
-        if not identity or (unstored is not None and unstored.identity == identity):
-            self._drifts.pop(key, None)
-            return ""
-        self._drifts[key] = KnownDrift(identity, drift.pointers[:MAX_NAMED_POINTERS], drift.scale, drift.error)
-        return identity
-
     def get(self, key: ObjectKey) -> PartialObject | None:
         """Return the stored part of a workload, None if it does not exist."""
         kept: PartialObject | None = self._store.get(*key)
         return kept
-
-    def drift(self, key: ObjectKey) -> KnownDrift | None:
-        """Return the drift of a workload, None if it has none."""
-        return self._drifts.get(key)
 
     def of(self, binding: Binding) -> list[ObjectKey]:
         """Return the workloads of a subject."""
@@ -197,29 +172,21 @@ class Workloads:
         found, kept = self._detect_drift(key, document), self.get(key)
         # Otherwise `_handle_change` has compared a newer version, which the watch delivered before this one arrived.
         if kept is not None and kept.resource_version == document["metadata"].get("resourceVersion", ""):
-            self.note(key, found)
+            self.drifts.note(key, found)
         return found
 
     def _detect_drift(self, key: ObjectKey, document: JSONObject) -> Drift:
         return detect_drift(document, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    def recheck_lost(self) -> Iterator[Binding]:
-        """Count the values that the apiserver did not store as drifts again, and yield the subjects of their workloads.
-
-        Another webhook that changed them may be gone.
-        """
-        for key, known in [item for item in self.unstored.items() if item[1].lost]:
-            del self.unstored[key]
-            kept = self.get(key)
-            binding = None if kept is None else binding_of(kept, key.cluster)
-            if binding is not None:
-                self._drifts[key] = KnownDrift(known.identity, known.lost[:MAX_NAMED_POINTERS], "", "")
-                yield binding
+    def subject_of(self, key: ObjectKey) -> Binding | None:
+        """Return the subject of a workload, None if the workload is gone or has none."""
+        kept = self.get(key)
+        return None if kept is None else binding_of(kept, key.cluster)
 
     def release(self) -> None:
         """Forget all workloads after the watch has ended: they take most of a leader's memory."""
         self._subscribers.clear()
-        self._drifts.clear()
+        self.drifts.clear()
         self._store.clear()
 
     def forget(self, key: ObjectKey) -> None:
@@ -232,9 +199,7 @@ class Workloads:
         Raises APIError and UnreachableError.
         """
         async for key, document in self.client.read_all():
-            kept = self.get(key)
-            binding = None if kept is None else binding_of(kept, key.cluster)
-            if kept is not None and binding is not None:
+            if (binding := self.subject_of(key)) is not None:
                 self.compare(key, document)
                 yield key, binding
 
