@@ -9,11 +9,9 @@ from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     check_selections,
-    describe_lack_of_pools,
     known_pools,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, Subject
-from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     entry,
@@ -214,37 +212,3 @@ def test_an_edit_that_removes_the_last_node_pool_is_a_warning() -> None:
     text = "subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"
     assert answer.allowed
     assert f"YurtAppOverrider default/demo1: {text}" in answer.warnings
-
-
-def set_of_spec(**spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "demo"}, "spec": spec}
-
-
-SELECTS = {"matchLabels": {"region": "east"}}
-
-
-@pytest.mark.parametrize(
-    ("subject", "text"),
-    [
-        (set_of_spec(pools=["a", "b"]), "there is no NodePool a, b, which spec.pools names"),
-        (set_of_spec(nodepoolSelector=SELECTS), "no NodePool has the labels that spec.nodepoolSelector selects"),
-        (
-            set_of_spec(pools=["a"], nodepoolSelector=SELECTS),
-            "there is no NodePool a, which spec.pools names, and no NodePool has the labels that spec.nodepoolSelector selects",
-        ),
-        (set_of_spec(), "spec.pools and spec.nodepoolSelector are empty"),
-        (yurt_app_set(pools=[]), "spec.topology.pools is empty"),
-    ],
-)
-def test_the_message_says_why_a_set_has_no_node_pool(subject: dict[str, Any], text: str) -> None:
-    absent = absent_pools(subject, cluster="", store=store_of())
-    assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
-
-
-def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
-    subject = yurt_app_daemon()
-    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()) == (
-        "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
-    )
-    del subject["spec"]["nodepoolSelector"]
-    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()).endswith("no node pool: spec.nodepoolSelector is empty")

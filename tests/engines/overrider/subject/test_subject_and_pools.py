@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.subject_and_pools import PoolSelection, SetSelections, pools_of_subject
-from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import node_pool, store_of, tweak, yurt_app_set_v1beta1
+from fleethook.engines.overrider.subject.subject_and_pools import (
+    PoolSelection,
+    SetSelections,
+    describe_lack_of_pools,
+    pools_of_subject,
+)
+from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from tests.builders import node_pool, store_of, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
 
 EAST = {"matchLabels": {"region": "east"}}
 
@@ -42,3 +48,34 @@ def test_pools_are_those_node_pools_that_exist_and_are_listed_or_selected() -> N
     pools = [node_pool("hangzhou"), node_pool("east-1", {"region": "east"}), node_pool("west-1", {"region": "west"})]
     assert pools_of_subject(YURT_APP_SET, subject, cluster="", store=store_of(*pools)) == ["east-1", "hangzhou"]
     assert pools_of_subject(YURT_APP_SET, subject, cluster="", store=store_of()) == ["gone", "hangzhou"]
+
+
+def set_of_spec(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "demo"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (set_of_spec(pools=["a", "b"]), "there is no NodePool a, b, which spec.pools names"),
+        (set_of_spec(nodepoolSelector=EAST), "no NodePool has the labels that spec.nodepoolSelector selects"),
+        (
+            set_of_spec(pools=["a"], nodepoolSelector=EAST),
+            "there is no NodePool a, which spec.pools names, and no NodePool has the labels that spec.nodepoolSelector selects",
+        ),
+        (set_of_spec(), "spec.pools and spec.nodepoolSelector are empty"),
+        (yurt_app_set(pools=[]), "spec.topology.pools is empty"),
+    ],
+)
+def test_the_message_says_why_a_set_has_no_node_pool(subject: dict[str, Any], text: str) -> None:
+    absent = absent_pools(subject, cluster="", store=store_of())
+    assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
+
+
+def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
+    subject = yurt_app_daemon()
+    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()) == (
+        "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
+    )
+    del subject["spec"]["nodepoolSelector"]
+    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()).endswith("no node pool: spec.nodepoolSelector is empty")

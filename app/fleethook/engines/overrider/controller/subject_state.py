@@ -9,7 +9,6 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.overrider_conditions import Gaps, find_no_controller
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.rules.missing_pools import describe_lack_of_pools
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
     Owner,
@@ -18,7 +17,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_and_pools import pools_of_subject
+from fleethook.engines.overrider.subject.subject_and_pools import describe_lack_of_pools, pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL

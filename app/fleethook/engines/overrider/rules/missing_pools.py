@@ -13,6 +13,7 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     PoolSelection,
     Subject,
     depends_on_node_pools,
+    describe_lack_of_pools,
     has_no_daemon_controller,
     is_v1beta1,
     pools_of_subject,
@@ -24,7 +25,7 @@ from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
-from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms.
 _MAX_SUGGESTIONS: Final = 5
@@ -196,24 +197,6 @@ def _find_selector_problem(subject: Subject) -> str | None:
         return None
     problem = next(validate_selector(selector, "/spec/nodepoolSelector"), None)
     return None if problem is None else " ".join(problem)
-
-
-def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: tuple[str, ...]) -> str:
-    """Return the reason why a subject has no node pools, as a message.
-
-    Args:
-        group_kind: YurtAppSet or YurtAppDaemon.
-        subject: A subject without node pools.
-        absent: The result of `absent_pools` for this subject.
-    """
-    spec, name = as_object(subject.get("spec")), f"{group_kind.kind} {subject['metadata']['name']}"
-    if not depends_on_node_pools(group_kind, subject):
-        return f"{name} has no node pool: spec.topology.pools is empty"
-    reasons = [f"there is no NodePool {list_names(absent)}, which spec.pools names"] if absent else []
-    if isinstance(spec.get("nodepoolSelector"), dict):
-        reasons.append("no NodePool has the labels that spec.nodepoolSelector selects")
-    listed = "spec.pools and spec.nodepoolSelector are" if group_kind == YURT_APP_SET else "spec.nodepoolSelector is"
-    return f"{name} has no node pool: {', and '.join(reasons) or f'{listed} empty'}"
 
 
 def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.formats.names_and_labels import compile_selector
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
@@ -183,6 +184,24 @@ def topology(spec: JSON) -> dict[str, JSONObject]:
     """Return a YurtAppSet's pools by name, without elements that are not objects with a name."""
     pools = list_objects(as_object(as_object(spec).get("topology")).get("pools"))
     return {pool["name"]: pool for pool in pools if isinstance(pool.get("name"), str)}
+
+
+def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: tuple[str, ...]) -> str:
+    """Return the reason why a subject has no node pools, as a message.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: A subject without node pools.
+        absent: The result of `unreached_workloads.absent_pools` for this subject.
+    """
+    spec, name = as_object(subject.get("spec")), f"{group_kind.kind} {subject['metadata']['name']}"
+    if not depends_on_node_pools(group_kind, subject):
+        return f"{name} has no node pool: spec.topology.pools is empty"
+    reasons = [f"there is no NodePool {list_names(absent)}, which spec.pools names"] if absent else []
+    if isinstance(spec.get("nodepoolSelector"), dict):
+        reasons.append("no NodePool has the labels that spec.nodepoolSelector selects")
+    listed = "spec.pools and spec.nodepoolSelector are" if group_kind == YURT_APP_SET else "spec.nodepoolSelector is"
+    return f"{name} has no node pool: {', and '.join(reasons) or f'{listed} empty'}"
 
 
 def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
