@@ -1,7 +1,7 @@
 from typing import Any
 
 from fleethook.admission import Denied, Request, mutate, validate
-from tests.admission.test_arguments_and_result import POD
+from tests.admission.test_rule_call import POD
 
 
 def test_the_object_of_a_deletion_is_the_deleted_one() -> None:

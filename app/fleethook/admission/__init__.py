@@ -12,8 +12,8 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 
 from fleethook.admission.attribute_access_and_json import Members
 from fleethook.admission.decorators_and_files import mutate, validate
+from fleethook.admission.refusals_and_warnings import Denied
 from fleethook.admission.request_parameter import Request
-from fleethook.admission.rule_call_and_exceptions import Denied
 from fleethook.admission.rule_in_tests import Review, Rule
 from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.admission.store_parameter import Objects

@@ -7,8 +7,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.admission.arguments_and_result import Signature
-from fleethook.admission.rule_call_and_exceptions import Function
+from fleethook.admission.rule_call import Function, Signature
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import (
     DEFAULT_TIMEOUT,

@@ -12,14 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fleethook.admission.mismatch_and_pod_templates import find_mismatch
+from fleethook.admission.refusals_and_warnings import REFUSALS
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.cel.program import EvaluationError, Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.patch.diff import identical
 
-REFUSALS: Final = ("Forbidden", "Invalid")
-"""The reasons of responses with which a rule refuses an object; a rule that fails has another one."""
 MAX_CHANGES: Final = 250
 """Parts of an update about which a rule is asked alone. An update with more answers for all of them."""
 _NAMES_MORE: Final = re.compile(r"\b(oldObject|userInfo|options)\b")

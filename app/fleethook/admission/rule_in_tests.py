@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.arguments_and_result import Invocation
 from fleethook.admission.attribute_access_and_json import to_plain
 from fleethook.admission.invalid_changes_in_tests import TOLERATED, list_added_faults
 from fleethook.admission.mismatch_and_pod_templates import choose_resource, find_mismatch, list_targets
-from fleethook.admission.rule_call_and_exceptions import NO_SETTINGS, Decided, ServedRule, run_at_once
+from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule, run_at_once
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions

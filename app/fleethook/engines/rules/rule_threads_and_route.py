@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
-from fleethook.admission.rule_call_and_exceptions import Decided, run_at_once
+from fleethook.admission.rule_call import Decided, run_at_once
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.store_parameter import Lookup
 from fleethook.cluster.registration.rule_webhooks_and_outage import PROBE_ANNOTATION, PROBE_ANSWER

@@ -1,4 +1,8 @@
+import asyncio
 import gc
+import os
+import signal
+import threading
 import weakref
 from typing import Any
 
@@ -6,7 +10,9 @@ import msgspec
 import pytest
 
 from fleethook.admission import Denied, Request, mutate, validate
-from fleethook.model.admission import StatusCause
+from fleethook.admission.rule_in_tests import Surroundings, ask_in_order, build_request
+from fleethook.admission.store_parameter import FIND_NOTHING
+from tests.admission.test_rule_in_tests import default_seccomp, needs_owner
 
 POD = {
     "apiVersion": "v1",
@@ -191,18 +197,6 @@ def test_a_stored_object_may_have_an_optional_type() -> None:
     assert reads.review(POD, operation="UPDATE").message == "a a"
 
 
-def test_texts_have_an_end_and_no_surrogates() -> None:
-    @validate("v1", "Pod")
-    def refuses(warnings: list[Any]) -> None:
-        warnings += ["\ud800", "w" * 20_000, None]
-        raise Denied("\ud800" + "m" * 20_000, field="f")
-
-    answer = refuses.review(POD)
-    assert answer.message == f"f: ?{'m' * 9_999}…"
-    assert answer.causes == (StatusCause(field="f", message=f"?{'m' * 9_999}…"),)
-    assert answer.warnings == ("?", f"{'w' * 10_000}…", "None")
-
-
 def test_changes_of_the_settings_do_not_reach_other_calls() -> None:
     settings: dict[str, Any] = {"list": [1], "map": {}}
 
@@ -315,3 +309,191 @@ def test_a_rule_that_changes_a_member_of_the_apiserver_has_failed(member: str, *
     answer = changes.review(STORED, operation="UPDATE", old=STORED)
     assert f"the rule changed /metadata/{member}, which no webhook may change" in answer.message
     assert answer.patch == ()
+
+
+async def test_a_plain_function_can_be_awaited_too() -> None:
+    request = build_request({**POD, "metadata": {"name": "b"}}, None, operation="CREATE")
+    assert (await default_seccomp.decide(request, FIND_NOTHING, {}))[0].patch
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_failing_rule_names_file_and_line_and_refuses(kind: str) -> None:
+    def fails(pod: Any) -> None:
+        del pod.spec["missing"]
+
+    async def fails_later(pod: Any) -> None:
+        del pod.spec["missing"]
+
+    one = validate("v1", "Pod")(fails if kind == "plain" else fails_later)
+    answer = one.review(POD)
+    line = one.function.__code__.co_firstlineno + 1
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert answer.message == (
+        f"the rule {one.name} failed, and failurePolicy Fail refuses the object: test_rule_call.py:{line}: KeyError: 'missing'"
+    )
+
+
+@pytest.mark.parametrize("error", [BaseException("x"), GeneratorExit(), asyncio.CancelledError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_no_error_of_a_rule_escapes(error: BaseException, kind: str) -> None:
+    def fails(pod: Any) -> None:
+        raise error
+
+    async def fails_later(pod: Any) -> None:
+        raise error
+
+    one: Any = validate("v1", "Pod")(fails if kind == "plain" else fails_later)
+    request = build_request(POD, None, operation="CREATE")
+    answers = list[Any]()
+    # Ctrl+C reaches the main thread alone, so a rule in another one has raised the error itself.
+    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.decide(request, FIND_NOTHING, {}))[0]))
+    thread.start()
+    thread.join()
+    assert [answer.code for answer in answers] == [500]
+    assert type(error).__name__ in answers[0].message
+
+
+async def find_refusals(*errors: Exception) -> None:
+    async def find(error: Exception) -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        for error in errors:
+            group.create_task(find(error))
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_refusal_in_a_task_group_is_a_refusal(policy: str) -> None:
+    @validate("v1", "Pod", failure_policy=policy)
+    async def refuses() -> None:
+        await find_refusals(Denied("first", code=422), Denied("second"))
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code, answer.message) == (False, 422, "first")
+
+
+def test_a_failure_in_a_task_group_is_a_failure_with_its_reason() -> None:
+    @validate("v1", "Pod")
+    async def fails() -> None:
+        await find_refusals(Denied("no"), ValueError("a reason"))
+
+    answer = fails.review(POD)
+    assert answer.code == 500
+    assert answer.message.endswith(": ValueError: a reason")
+
+
+def test_ctrl_c_ends_a_test_of_a_rule() -> None:
+    @validate("v1", "Pod")
+    def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # A process in the background of a shell ignores the signal.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.review(POD)
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def test_a_rule_that_hangs_in_a_test_has_the_answer_of_a_server() -> None:
+    release = threading.Event()
+
+    @validate("v1", "Pod", timeout=1)
+    def hangs() -> None:
+        release.wait()
+
+    @mutate("v1", "Pod", timeout=1)
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    refused, admitted = hangs.review(POD), waits.review(POD)
+    release.set()
+    assert (refused.allowed, refused.message.endswith(": no answer after 1 s")) == (False, True)
+    assert (admitted.allowed, admitted.warnings[0].endswith(": no answer after 1 s")) == (True, True)
+
+
+def test_a_call_that_hangs_ends_no_other_call_of_the_same_thread() -> None:
+    release = threading.Event()
+
+    @validate("v1", "Pod")
+    def first(warnings: Any) -> None:
+        warnings.append("first")
+
+    @validate("v1", "Pod", timeout=1)
+    def hangs(warnings: Any) -> None:
+        release.wait()
+
+    @validate("v1", "Pod")
+    async def last(warnings: Any) -> None:
+        warnings.append("last")
+
+    request = build_request(POD, operation="CREATE")
+    found = [review for _, _, review in ask_in_order([first, hangs, last], request, Surroundings())]
+    release.set()
+    assert [(one.allowed, one.warnings) for one in found] == [(True, ("first",)), (False, ()), (True, ("last",))]
+
+
+def test_an_error_with_an_empty_text_has_its_class_alone() -> None:
+    @validate("v1", "Pod")
+    def fails(pod: Any) -> None:
+        raise TimeoutError
+
+    assert fails.review(POD).message.endswith(": TimeoutError")
+
+
+def test_a_failing_rule_with_policy_ignore_admits_with_a_warning() -> None:
+    @mutate("v1", "Pod")
+    def fails() -> None:
+        raise SystemExit(3)
+
+    answer = fails.review(POD)
+    assert answer.allowed
+    assert answer.warnings[0].startswith(
+        "the rule fails failed, and failurePolicy Ignore admits the object: test_rule_call.py:"
+    )
+    assert answer.warnings[0].endswith(": SystemExit: 3")
+
+
+def test_an_expression_decides_with_its_message() -> None:
+    @validate("v1", "Pod", expression="has(object.metadata.labels)", message="a Pod needs labels")
+    def has_labels() -> None:
+        """Every Pod has labels."""
+        raise AssertionError
+
+    assert has_labels.review({**POD, "metadata": {"name": "a"}}).message == "a Pod needs labels"
+    assert has_labels.review({**POD, "metadata": {"name": "a", "labels": {"a": "b"}}}).allowed
+    # kube-apiserver drops an empty map.
+    assert not has_labels.review({**POD, "metadata": {"name": "a", "labels": {}}}).allowed
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("object.metadata.missing == 'x'", "EvaluationError: expression"),
+        ("authorizer.group('').resource('pods').check('get').allowed()", "EvaluationError: expression"),
+        ("namespaceObject == null", "no such attribute(s): namespaceObject"),
+    ],
+)
+def test_an_expression_without_a_result_fails(expression: str, problem: str) -> None:
+    @validate("v1", "Pod", expression=expression, message="no")
+    def checks() -> None:
+        pass
+
+    answer = checks.review(POD)
+    assert answer.code == 500
+    assert problem in answer.message
+
+
+async def test_an_expression_decides_for_a_coroutine_too() -> None:
+    @validate("v1", "Pod", expression="false", message="no")
+    async def refuses() -> None:
+        pass
+
+    request = build_request(POD, None, operation="CREATE")
+    assert (await refuses.decide(request, FIND_NOTHING, {}))[0].message == "no"
+    assert not refuses.is_async
+
+
+def test_the_place_is_that_of_the_function() -> None:
+    assert needs_owner.place == f"test_rule_in_tests.py:{needs_owner.function.__code__.co_firstlineno}"
