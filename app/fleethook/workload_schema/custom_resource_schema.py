@@ -10,6 +10,7 @@ from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
+from fleethook.workload_schema.formats_and_messages import CUSTOM_RESOURCE_FORMATS
 
 OWN_MEMBERS: Final = ("apiVersion", "kind", "metadata")
 """The members of every object, which schemas need not have."""
@@ -185,15 +186,13 @@ _SHARED: Final = frozenset({
     "minLength", "minProperties", "minimum", "multipleOf", "x-kubernetes-validations",
 })  # fmt: skip
 """The keywords with the meaning that they have in JSON Schema, or in `_KEYWORDS`."""
-# JSON Schema has other rules for the remaining formats.
-_FORMATS: Final = ("date-time", "ipv4", "ipv6")
 
 
 def find_violation(document: JSONObject, schema: Mapping[str, JSON], old: JSON = None) -> str:
     """Return why kube-apiserver refuses a custom resource by its schema, ``""`` if it does not.
 
     Source: k8s.io/apiextensions-apiserver v0.36 pkg/apiserver/validation and pkg/apiserver/schema/cel. Duplicates in
-    lists, rules about ``oldSelf``, and formats other than `_FORMATS` are not checked.
+    lists, rules about ``oldSelf``, and formats other than `CUSTOM_RESOURCE_FORMATS` are not checked.
 
     Args:
         document: The object, with defaults.
@@ -226,7 +225,7 @@ def _adapt(schema: Mapping[str, JSON]) -> JSONObject:
     if schema.get("x-kubernetes-int-or-string") or "type" in schema:
         types = ["integer", "string"] if schema.get("x-kubernetes-int-or-string") else [schema["type"]]
         adapted["type"] = [*types, *(["null"] if schema.get("nullable") else [])]
-    if schema.get("format") in _FORMATS:
+    if schema.get("format") in CUSTOM_RESOURCE_FORMATS:
         adapted["format"] = schema["format"]
     if "pattern" in schema:
         adapted[_PATTERN] = schema["pattern"]
@@ -252,7 +251,7 @@ class _Pattern:
     """A pattern in Go's syntax."""
 
     def __init__(self, _parent: JSON, pattern: str, _path: object) -> None:
-        from fleethook.cel.library.strings import compile_pattern  # noqa: PLC0415 - few commands need CEL, which is large
+        from fleethook.cel.library.strings_and_regex import compile_pattern  # noqa: PLC0415 - few commands need CEL, which is large
 
         self._pattern: Final = compile_pattern(pattern)
 

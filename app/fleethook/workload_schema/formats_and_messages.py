@@ -1,4 +1,4 @@
-"""The formats of texts in a workload, and the messages of findings about its values.
+"""The formats of texts in a workload or a custom resource, and the messages of findings about its values.
 
 `FORMATS` has the formats that the JSON Schema of workloads names, each with the problem of a text that kube-apiserver
 refuses. Source: pkg/util/validation of k8s.io/apimachinery v0.36.
@@ -131,6 +131,9 @@ FORMATS: Final[Mapping[str, _Check]] = {
     ),
 }
 """The problem of a text by the name of its format, None if the text is valid."""
+
+CUSTOM_RESOURCE_FORMATS: Final = ("date-time", "ipv4", "ipv6")
+"""The formats of custom resources that are checked, by jsonschema. It has other rules for the remaining formats."""
 
 
 MAX_MODE: Final = 0o777

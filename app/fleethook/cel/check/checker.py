@@ -35,7 +35,7 @@ from fleethook.cel.check.types_and_declarations import (
 )
 from fleethook.cel.compile_error_list import SourceErrors
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.strings import compile_pattern
+from fleethook.cel.library.strings_and_regex import compile_pattern
 from fleethook.cel.parse.syntax_tree import (
     Call,
     Comprehension,

@@ -10,7 +10,7 @@ from fleethook.cel.library.lists_and_optionals import EXTENSION_FUNCTIONS, LIST_
 from fleethook.cel.library.network_and_formats import ADDRESS_FUNCTIONS, FORMAT_FUNCTIONS, URL_FUNCTIONS
 from fleethook.cel.library.quantities_and_semver import QUANTITY_FUNCTIONS, SEMVER_FUNCTIONS
 from fleethook.cel.library.standard import CONVERSION_FUNCTIONS, STANDARD_FUNCTIONS
-from fleethook.cel.library.strings import REGEX_FUNCTIONS, STRING_FUNCTIONS
+from fleethook.cel.library.strings_and_regex import REGEX_FUNCTIONS, STRING_FUNCTIONS
 from fleethook.cel.values.values_and_overloads import Function
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

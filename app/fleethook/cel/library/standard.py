@@ -227,7 +227,4 @@ STANDARD_FUNCTIONS: Final = (
         for zone in ((), ("string",))
     ),
     *(Function(name, ("duration",), code) for name, code in _DURATIONS.items()),
-    Function("contains", ("string", "string"), lambda text, part: part in text),
-    Function("startsWith", ("string", "string"), str.startswith),
-    Function("endsWith", ("string", "string"), str.endswith),
 )

@@ -10,7 +10,7 @@ from fleethook.cel.check.types_and_declarations import TYPES
 from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.cost_and_length_limits import MAX_COST, run_without_request
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.strings import compile_pattern
+from fleethook.cel.library.strings_and_regex import compile_pattern
 from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from fleethook.cel.plan.attributes import (
     Attribute,

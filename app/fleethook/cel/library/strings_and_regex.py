@@ -1,4 +1,4 @@
-"""String functions: version 2 of cel-go's ext.Strings, which counts positions in code points, and regular expressions.
+"""Functions of strings: CEL's, version 2 of cel-go's ext.Strings, which counts in code points, and regular expressions.
 
 RE2 has the syntax and the linear time of Go's package regexp (k8s.io/apiserver/pkg/cel/library/regex.go, cel-go's
 ``matches``). Python's module re can take exponential time.
@@ -295,6 +295,9 @@ def _check_offset(offset: int) -> None:
 
 
 STRING_FUNCTIONS: Final = (
+    Function("contains", ("string", "string"), lambda text, part: part in text),
+    Function("startsWith", ("string", "string"), str.startswith),
+    Function("endsWith", ("string", "string"), str.endswith),
     Function("strings.quote", ("string",), quote_cel),
     Function("charAt", ("string", "int"), _get_character),
     Function("format", ("string", "list"), format_list),

@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cel.cost_and_length_limits import run_without_request
-from fleethook.cel.library.strings import format_list, measure_weight
+from fleethook.cel.library.strings_and_regex import format_list, measure_weight
 
 
 def test_deep_values_are_rejected() -> None:
