@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
 from fleethook.admission.rule_call import Decided, run_at_once
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.store_parameter import Lookup
+from fleethook.cluster.partial_and_stale_objects import StaleError
+from fleethook.cluster.registration.paths import UNKNOWN_RULE
 from fleethook.cluster.registration.rule_webhooks_and_outage import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
 from fleethook.fair_limits import CallLimit
@@ -50,6 +52,24 @@ def make_rule_route(
     if consumers is not None:
         return make_consumer_route(path, summary, consumers=consumers, answer=answer)
     return make_admission_route(path, summary, answer, restored=True)
+
+
+def make_unknown_route() -> ReviewRoute:
+    """Return the route for the reviews of rules that this replica does not have.
+
+    While replicas start or reload their files, kube-apiserver may send reviews for rules of another replica. This
+    replica cannot decide about them, so its answer is an error, and the failure policy decides.
+    """
+    summary = "Leave objects for which this replica has no rule to the failure policy"
+    return make_admission_route(UNKNOWN_RULE, summary, _refuse_unknown, prepare=_refuse_unknown)
+
+
+def _refuse_unknown(request: AdmissionRequest) -> NoReturn:
+    """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
+    raise StaleError(
+        f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
+        "replica that registered the webhook"
+    )
 
 
 class RuleRunner:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from prometheus_client.registry import Collector
 
@@ -15,9 +15,8 @@ from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
-from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import name_configuration
-from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
+from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.cluster.registration.rule_webhooks_and_outage import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import (
     URLReference,
@@ -28,15 +27,14 @@ from fleethook.cluster.registration.webhook_configurations import (
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed
-from fleethook.engines.rules.rule_threads_and_route import RuleRunner, make_rule_route
+from fleethook.engines.rules.rule_threads_and_route import RuleRunner, make_rule_route, make_unknown_route
 from fleethook.engines.rules.rules_settings import RulesSettings
-from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.python_files import find_modules
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings
 
 _log = logging.getLogger("fleethook.rules")
@@ -149,16 +147,11 @@ class RulesServer(EngineServer):
         )
 
     def routes(self) -> list[ReviewRoute]:
-        """Return a route for each rule, and one for the reviews of all others.
-
-        While replicas start or reload their files, kube-apiserver may send reviews for rules of another replica. This
-        replica cannot decide about them, so its answer is an error, and the failure policy decides.
-        """
+        """Return a route for each rule, and one for the reviews of all others."""
         if not self._paths:
             return []
-        summary = "Leave objects for which this replica has no rule to the failure policy"
-        unknown = make_admission_route(UNKNOWN_RULE, summary, _refuse_unknown, prepare=_refuse_unknown)
-        return [*(make_rule_route(path, self._runners, self.context, self._consumers) for path in self.rules), unknown]
+        known = (make_rule_route(path, self._runners, self.context, self._consumers) for path in self.rules)
+        return [*known, make_unknown_route()]
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
@@ -209,14 +202,6 @@ class RulesServer(EngineServer):
                     former.close(after=former.rule.declaration.timeout)
             self.context.registration_changed.set()
             _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
-
-
-def _refuse_unknown(request: AdmissionRequest) -> NoReturn:
-    """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
-    raise StaleError(
-        f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
-        "replica that registered the webhook"
-    )
 
 
 def _read_versions(paths: Sequence[Path]) -> Mapping[Path, tuple[int, ...]]:
