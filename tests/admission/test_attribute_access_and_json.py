@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.admission.attribute_access_and_json import Members, to_plain, view
-from fleethook.admission.typed_objects import PLAIN
+from fleethook.admission.parameters_and_typed_objects import PLAIN
 from fleethook.patch import apply, diff
 from tests.hypothesis_profiles import examples
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import RuleError, validate
-from fleethook.admission.decorators_and_files import load_rules, read_signature
+from fleethook.admission.decorators_and_files import load_rules
 
 
 def with_parameter(pod: Any) -> None:
@@ -165,28 +165,3 @@ def test_a_wrong_argument_is_named_with_its_place(tmp_path: Path, text: str, pro
         load_rules([file])
     assert "rules.py:2: " in str(raised.value)
     assert problem in str(raised.value)
-
-
-def two_unknown(pod: Any, extra: Any) -> None: ...
-def nameless(*pods: Any) -> None: ...
-def number(pod: int) -> None: ...
-def unresolved(pod: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
-def with_default(pod: Any, limit: int = 3) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [
-        (two_unknown, "the parameters 'pod' and 'extra' are unknown"),
-        (nameless, "the parameter 'pods' has no name to pass it by"),
-        (number, "'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"),
-        (unresolved, "an annotation cannot be resolved: name 'Missing' is not defined"),
-    ],
-)
-def test_parameters_that_no_rule_can_get_are_an_error(function: Any, problem: str) -> None:
-    with pytest.raises(RuleError, match=problem):
-        read_signature(function)
-
-
-def test_a_parameter_with_a_default_is_left_alone() -> None:
-    assert read_signature(with_default).object_name == "pod"

@@ -7,8 +7,15 @@ import msgspec
 import pydantic
 import pytest
 
+from fleethook.admission import RuleError
 from fleethook.admission.attribute_access_and_json import Members
-from fleethook.admission.typed_objects import PLAIN, carry_over, describe_misfit, find_codec
+from fleethook.admission.parameters_and_typed_objects import (
+    PLAIN,
+    carry_over,
+    describe_misfit,
+    find_codec,
+    read_signature,
+)
 
 
 class Spec(msgspec.Struct):
@@ -243,3 +250,28 @@ def test_elements_that_cannot_be_told_apart_are_an_error(types: Any, stored: lis
 
 def test_elements_of_a_complete_type_change_in_any_way() -> None:
     assert carry_over([{"a": 1}, {"a": 2}], [{"a": 3}], [{"a": 1}, {"a": 2}]) == [{"a": 3}]
+
+
+def two_unknown(pod: Any, extra: Any) -> None: ...
+def nameless(*pods: Any) -> None: ...
+def number(pod: int) -> None: ...
+def unresolved(pod: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def with_default(pod: Any, limit: int = 3) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (two_unknown, "the parameters 'pod' and 'extra' are unknown"),
+        (nameless, "the parameter 'pods' has no name to pass it by"),
+        (number, "'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"),
+        (unresolved, "an annotation cannot be resolved: name 'Missing' is not defined"),
+    ],
+)
+def test_parameters_that_no_rule_can_get_are_an_error(function: Any, problem: str) -> None:
+    with pytest.raises(RuleError, match=problem):
+        read_signature(function)
+
+
+def test_a_parameter_with_a_default_is_left_alone() -> None:
+    assert read_signature(with_default).object_name == "pod"

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.admission.rule_call import Function, Signature
+from fleethook.admission.parameters_and_typed_objects import read_signature
+from fleethook.admission.rule_call import Function
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import (
     DEFAULT_TIMEOUT,
@@ -19,7 +20,6 @@ from fleethook.admission.rule_scope_and_options import (
     compile_cel,
     declare,
 )
-from fleethook.admission.typed_objects import PLAIN, Codec, find_codec
 from fleethook.cel.program import Program
 from fleethook.python_files import run_file
 
@@ -178,56 +178,6 @@ def _compile_expression(expression: str | None, message: str) -> Program | None:
     if expression is not None and not message.strip():
         raise RuleError("expression: give message=, the reason of a refusal")
     return None if expression is None else compile_cel("expression", expression)
-
-
-NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
-"""The parameters that a rule may have; one with another name gets the object."""
-
-
-def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Signature:
-    """Return the parameters of a rule, which changes its object if it ``mutates``; raises RuleError."""
-    try:
-        parameters = inspect.signature(function, eval_str=True).parameters.values()
-    except NameError as error:
-        raise RuleError(
-            f"an annotation cannot be resolved: {error}; import it outside of `if TYPE_CHECKING`"
-        ) from error
-    names: list[str] = []
-    object_name, codecs = "", {"": PLAIN, "old": PLAIN}
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise RuleError(
-                f"the parameter {parameter.name!r} has no name to pass it by: give some of {', '.join(NAMES)}"
-            )
-        if parameter.name in NAMES and parameter.name != "object":
-            names.append(parameter.name)
-        elif parameter.default is parameter.empty:
-            if object_name:
-                raise RuleError(
-                    f"the parameters {object_name!r} and {parameter.name!r} are unknown: one gets the object, the "
-                    f"others are {', '.join(NAMES[1:])}"
-                )
-            object_name = parameter.name
-        else:
-            continue
-        if parameter.name in ("old", object_name):
-            codecs["old" if parameter.name == "old" else ""] = _find_codec(parameter)
-    codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
-    return Signature(tuple(names), object_name, codec, codecs["old"])
-
-
-def _find_codec(parameter: inspect.Parameter) -> Codec:
-    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-    try:
-        codec = find_codec(annotation)
-    except (TypeError, ValueError) as error:
-        raise RuleError(f"the parameter {parameter.name!r} has a type that cannot be used: {error}") from error
-    if codec is None:
-        raise RuleError(
-            f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
-            "a pydantic model, a dataclass or dict"
-        )
-    return codec
 
 
 _HINT: Final = "; a rule gets other objects by follows=, and values by settings"

@@ -5,51 +5,16 @@ refused.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fleethook.admission.rule_scope_and_options import Declaration
-from fleethook.cel.program import Activation, Program
+from fleethook.cel.program import Program, bind_variables
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector, read_labels
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.rule_matching import EVERY
-
-
-def choose_resource(declaration: Declaration, document: Mapping[str, Any], subresource: str) -> str:
-    """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
-    kind = str(document.get("kind", "")).lower()
-    # Without the last letter, a kind begins its plural, which has at most two letters more.
-    is_similar = declaration.resource.startswith(kind[:-1]) and len(declaration.resource) <= len(kind) + 2
-    is_own = kind == declaration.kind.lower() if declaration.kind else is_similar
-    return declaration.resource if declaration.resource != "*" and (subresource or is_own) else ""
-
-
-def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:
-    """Return the variables of CEL expressions for a request, without an authorizer.
-
-    Args:
-        request: The request.
-        has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
-    """
-    described: JSONObject = {
-        "kind": msgspec.to_builtins(request.kind),
-        "resource": msgspec.to_builtins(request.resource),
-        "subResource": request.sub_resource,
-        "requestKind": msgspec.to_builtins(request.request_kind or request.kind),
-        "requestResource": msgspec.to_builtins(request.request_resource or request.resource),
-        "requestSubResource": request.request_sub_resource,
-        "name": request.name,
-        "namespace": request.namespace,
-        "operation": request.operation,
-        "userInfo": request.user,
-        "dryRun": bool(request.dry_run),
-        "options": request.decoded_options,
-    }
-    return Activation(
-        object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
-    )
 
 
 def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
-"""Objects of an author's type as parameters of a rule: their changes are carried over to the whole object."""
+"""The parameters of a rule by name and type. The changes of a typed object are carried over to the whole object."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable
 from types import NoneType, UnionType
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origi
 import msgspec
 
 from fleethook.admission.attribute_access_and_json import Members, encode, view
+from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import identical
 from fleethook.patch.pointer_and_limits import format_tokens as format_pointer
@@ -65,6 +67,72 @@ def find_codec(annotation: Any) -> Codec | None:
     if isinstance(type_, type) and (issubclass(type_, msgspec.Struct) or dataclasses.is_dataclass(type_)):
         return Codec(msgspec.json.Decoder(annotation).decode, _encode_typed, is_partial=True)
     return None
+
+
+class Signature(NamedTuple):
+    """The parameters of a rule.
+
+    Attributes:
+        names: The names of `NAMES` that the rule asks for, except that of its object.
+        object_name: The parameter that gets the object, ``""`` without one.
+        codec: Converts the object.
+        old_codec: Converts the stored object.
+    """
+
+    names: tuple[str, ...]
+    object_name: str
+    codec: Codec
+    old_codec: Codec
+
+
+NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
+"""The parameters that a rule may have; one with another name gets the object."""
+
+
+def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Signature:
+    """Return the parameters of a rule, which changes its object if it ``mutates``; raises RuleError."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except NameError as error:
+        raise RuleError(
+            f"an annotation cannot be resolved: {error}; import it outside of `if TYPE_CHECKING`"
+        ) from error
+    names: list[str] = []
+    object_name, codecs = "", {"": PLAIN, "old": PLAIN}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise RuleError(
+                f"the parameter {parameter.name!r} has no name to pass it by: give some of {', '.join(NAMES)}"
+            )
+        if parameter.name in NAMES and parameter.name != "object":
+            names.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            if object_name:
+                raise RuleError(
+                    f"the parameters {object_name!r} and {parameter.name!r} are unknown: one gets the object, the "
+                    f"others are {', '.join(NAMES[1:])}"
+                )
+            object_name = parameter.name
+        else:
+            continue
+        if parameter.name in ("old", object_name):
+            codecs["old" if parameter.name == "old" else ""] = _find_codec(parameter)
+    codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
+    return Signature(tuple(names), object_name, codec, codecs["old"])
+
+
+def _find_codec(parameter: inspect.Parameter) -> Codec:
+    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+    try:
+        codec = find_codec(annotation)
+    except (TypeError, ValueError) as error:
+        raise RuleError(f"the parameter {parameter.name!r} has a type that cannot be used: {error}") from error
+    if codec is None:
+        raise RuleError(
+            f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
+            "a pydantic model, a dataclass or dict"
+        )
+    return codec
 
 
 def describe_misfit(error: Exception) -> str:

@@ -5,17 +5,17 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fleethook.admission.attribute_access_and_json import to_plain, view
 from fleethook.admission.existing_violations import decides_itself, judge_update
-from fleethook.admission.mismatch_and_pod_templates import bind_variables, find_template, place_refusal, show_template
+from fleethook.admission.mismatch_and_pod_templates import find_template, place_refusal, show_template
+from fleethook.admission.parameters_and_typed_objects import PLAIN, Codec, Signature, carry_over, describe_misfit
 from fleethook.admission.refusals_and_warnings import REFUSALS, Denied, shorten_text, to_refusal, write_warning
 from fleethook.admission.request_parameter import Request, find_object
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.admission.store_parameter import Lookup, Objects
-from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit
-from fleethook.cel.program import Program
+from fleethook.cel.program import Program, bind_variables
 from fleethook.model.admission import AdmissionRequest, Response, allowed, patched, read_cluster
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, as_object
@@ -29,22 +29,6 @@ _OF_APISERVER: Final = (
 )  # fmt: skip
 """Members of ``metadata``."""
 _NULL: Final = b"null"
-
-
-class Signature(NamedTuple):
-    """The parameters of a rule.
-
-    Attributes:
-        names: The names of `NAMES` that the rule asks for, except that of its object.
-        object_name: The parameter that gets the object, ``""`` without one.
-        codec: Converts the object.
-        old_codec: Converts the stored object.
-    """
-
-    names: tuple[str, ...]
-    object_name: str
-    codec: Codec
-    old_codec: Codec
 
 
 class Invocation:

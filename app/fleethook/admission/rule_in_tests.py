@@ -13,10 +13,11 @@ import msgspec
 
 from fleethook.admission.attribute_access_and_json import to_plain
 from fleethook.admission.invalid_changes_in_tests import TOLERATED, list_added_faults
-from fleethook.admission.mismatch_and_pod_templates import choose_resource, find_mismatch, list_targets
+from fleethook.admission.mismatch_and_pod_templates import find_mismatch, list_targets
+from fleethook.admission.parameters_and_typed_objects import PLAIN
 from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule, run_at_once
+from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
-from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
 from fleethook.cel.program import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
@@ -347,12 +348,21 @@ def find_resource(document: JSONObject, rules: Iterable[Rule], resource: str = "
         return Resource(group, version, resource)
     targets = [target for rule in rules for target in list_targets(rule.declaration)]
     for target in sorted(targets, key=lambda one: (one.resource != resource, subresource not in one.subresources)):
-        if plural := choose_resource(target, document, subresource):
+        if plural := _choose_resource(target, document, subresource):
             # The kind of a subresource may have another group, as Scale and Eviction have.
             if subresource and EVERY not in (target.group, target.version):
                 group, version = target.group, target.version
             return Resource(group, version, resource or plural)
     return Resource(group, version, resource or guess_resource(kind))
+
+
+def _choose_resource(declaration: Declaration, document: Mapping[str, Any], subresource: str) -> str:
+    """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
+    kind = str(document.get("kind", "")).lower()
+    # Without the last letter, a kind begins its plural, which has at most two letters more.
+    is_similar = declaration.resource.startswith(kind[:-1]) and len(declaration.resource) <= len(kind) + 2
+    is_own = kind == declaration.kind.lower() if declaration.kind else is_similar
+    return declaration.resource if declaration.resource != "*" and (subresource or is_own) else ""
 
 
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:

@@ -3,6 +3,8 @@
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from fleethook.cel.check.checker import check, validate
 from fleethook.cel.check.types_and_declarations import (
     BOOL,
@@ -21,6 +23,7 @@ from fleethook.cel.parse.parser import parse
 from fleethook.cel.plan.calls_literals_loops import ABSENT, COST, Frame
 from fleethook.cel.plan.planner import FIRST_LOCAL, ExpressionPlan, Planner
 from fleethook.cel.values.values_and_overloads import NO_SUCH_OVERLOAD, CelError
+from fleethook.model.admission import AdmissionRequest
 from fleethook.model.json import JSON, JSONObject
 
 # k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType: no uid, object and oldObject.
@@ -74,6 +77,32 @@ class Activation:
             if member in self._request and not (member in _OMITTED_EMPTY and self._request[member] == "")
         }
         return (self._object, self._old_object, self._namespace, request, ABSENT, ABSENT)
+
+
+def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:
+    """Return the variables of CEL expressions for a request, without an authorizer.
+
+    Args:
+        request: The request.
+        has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
+    """
+    described: JSONObject = {
+        "kind": msgspec.to_builtins(request.kind),
+        "resource": msgspec.to_builtins(request.resource),
+        "subResource": request.sub_resource,
+        "requestKind": msgspec.to_builtins(request.request_kind or request.kind),
+        "requestResource": msgspec.to_builtins(request.request_resource or request.resource),
+        "requestSubResource": request.request_sub_resource,
+        "name": request.name,
+        "namespace": request.namespace,
+        "operation": request.operation,
+        "userInfo": request.user,
+        "dryRun": bool(request.dry_run),
+        "options": request.decoded_options,
+    }
+    return Activation(
+        object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
+    )
 
 
 # cel-go, interpreter/runtimecost.go: the error of an expression that exceeds its cost limit.
