@@ -18,7 +18,7 @@ from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 
 GOAL_MS = 50

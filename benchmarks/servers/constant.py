@@ -23,7 +23,8 @@ from fleethook.model.admission import allowed, patched
 from fleethook.server.log import LogLines, encode_line
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.http_checks import Endpoint
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 
 OPERATION = {"op": "replace", "path": "/spec/replicas", "value": 5}

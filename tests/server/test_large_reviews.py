@@ -29,8 +29,8 @@ from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
 from fleethook.server.reviews.review_codec import decode_review, encode_response
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set

@@ -22,7 +22,7 @@ from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import Leadership
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.server.reviews.asking_routes import ask, begin, review

@@ -13,7 +13,6 @@ from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.http_checks import (
     EXTENSION,
     MAX_DIGITS,
-    MAX_ON_LOOP,
     SWITCH_OFF_HINT,
     NamedCallers,
     check_numbers,
@@ -21,6 +20,7 @@ from fleethook.server.reviews.http_checks import (
     find_certificate_names,
     make_client_extension,
 )
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

@@ -18,7 +18,7 @@ from fleethook.model.admission import AdmissionRequest, Response, allowed, denie
 from fleethook.model.json import as_object
 from fleethook.server.engine_server import ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.work.threads_and_gc import DaemonThreads
 
 THREADS: Final = 4

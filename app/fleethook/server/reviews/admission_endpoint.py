@@ -16,7 +16,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.kcp import cluster_of
 from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.http_checks import Endpoint
 from fleethook.server.reviews.records_and_traces import classify, find_outcome
 from fleethook.server.reviews.review_codec import (
     Decoded,
@@ -26,7 +26,7 @@ from fleethook.server.reviews.review_codec import (
     explain_failure,
     to_response,
 )
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP, Received, ReviewEndpoint
 
 Immediate = Response | Callable[[], Response | None]
 """The response of a handler, or a function that runs in a thread: it returns the response, or None to ask again."""

@@ -79,10 +79,6 @@ def check_numbers(body: bytes) -> None:
         start = rows.find(_TOO_LONG, end) if end >= 0 else -1
 
 
-MAX_ON_LOOP: Final = 32 * 1024
-"""Bytes of the largest review that is answered on the event loop. Rendering a hostile Deployment takes 0.5 µs per byte,
-so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
-
 SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
 """The end of messages about reviews that the server cannot answer, so that it stops writes to a cluster."""
 CHARGE: Final = "fleethook.charge"

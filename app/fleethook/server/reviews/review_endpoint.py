@@ -9,18 +9,22 @@ import time
 from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP, REQUEST_ID, Answered, check_numbers, refuse
+from fleethook.server.reviews.http_checks import REQUEST_ID, Answered, check_numbers, refuse
 from fleethook.server.reviews.records_and_traces import AskedCall, ReportingEndpoint, note_answer
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
 from fleethook.tracing.spans_and_otel_variables import find_trace_id
 from fleethook.work.threads_and_gc import finish
+
+MAX_ON_LOOP: Final = 32 * 1024
+"""Bytes of the largest review that is answered on the event loop. Rendering a hostile Deployment takes 0.5 µs per byte,
+so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
 
 
 class DecodedReview(Protocol):

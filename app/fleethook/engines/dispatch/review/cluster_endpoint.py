@@ -36,7 +36,7 @@ from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError
 from fleethook.server.protocol.connections import ClientConnection
-from fleethook.server.reviews.http_checks import CHARGE, CONNECTION, EXTENSION, MAX_ON_LOOP
+from fleethook.server.reviews.http_checks import CHARGE, CONNECTION, EXTENSION
 from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome
 from fleethook.server.reviews.review_codec import (
     Decoded,
@@ -46,7 +46,7 @@ from fleethook.server.reviews.review_codec import (
     explain_failure,
     to_response,
 )
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP, Received, ReviewEndpoint
 from fleethook.work.threads_and_gc import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,

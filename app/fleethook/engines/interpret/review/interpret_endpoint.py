@@ -29,10 +29,9 @@ from fleethook.model.karmada import (
 )
 from fleethook.patch import diff
 from fleethook.server.log import InterpretLine, cut_text, stamp
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem, explain_failure, salvage
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP, Received, ReviewEndpoint
 from fleethook.work.threads_and_gc import Work, begin
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)

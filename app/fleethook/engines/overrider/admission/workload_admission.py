@@ -39,7 +39,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.openyurt import RENDERED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply, format_pointer
 from fleethook.server.reviews.admission_endpoint import Immediate
-from fleethook.server.reviews.http_checks import MAX_ON_LOOP
+from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
