@@ -21,6 +21,7 @@ from fleethook.engines.dispatch.offline_dispatcher_and_replay import answer_from
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.all_clusters_endpoint import annotated_routes
 from fleethook.engines.dispatch.review.cluster_endpoint import (
+    READING_SHARE,
     DispatchContext,
     DispatchEndpoint,
     ExplainEndpoint,
@@ -66,8 +67,6 @@ def _make_cluster_route(path: str, summary: str, make: MakeEndpoint) -> ReviewRo
     return ReviewRoute(path, summary, make, authorizes=True)
 
 
-# The share of the connections that may send bodies at the same time before they count to their logical cluster.
-_READING_SHARE: Final = 8
 _ONE_SHARD: Final = (
     "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
     "webhooks of providers on other shards are known"
@@ -150,7 +149,7 @@ class DispatchServer(EngineServer):
             self._make_access(),
             self.requests,
             self.metrics,
-            CallLimit(max(2, self.context.capacity.connections // _READING_SHARE)),
+            CallLimit(max(2, self.context.capacity.connections // READING_SHARE)),
         )
         return [*dispatch_routes(context), *annotated_routes(context, NamedCallers(self._settings.dispatch_callers))]
 

@@ -63,6 +63,8 @@ _PLACE: Final = "fleethook.place"
 _IDENTIFIED: Final = "fleethook.identified"
 """The member of an ASGI scope with the function to call when the consumer of the request is known."""
 _RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
+READING_SHARE: Final = 8
+"""The share of the connections that may send bodies at the same time before they count to their logical cluster."""
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 
 
