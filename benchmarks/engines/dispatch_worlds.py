@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations
 from fleethook.model.rule_matching import EVERY

@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
     build_rule_attributes,
     read_labels,
 )
-from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import find_owner
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
@@ -275,7 +275,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; tests/engines/dispatch/test_schema_owner.py has the cases that fleethook refuses."""
+    """By kcp's own rules; tests/engines/dispatch/test_schema_owner_and_cluster_paths.py has the cases that fleethook refuses."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])

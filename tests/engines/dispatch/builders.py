@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES
 from fleethook.model.admission import AdmissionRequest, AdmissionReview
 from fleethook.model.json import JSON
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.explanation import explain
-from fleethook.engines.dispatch.schema_owner import resolve
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from tests.engines.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.engines.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds

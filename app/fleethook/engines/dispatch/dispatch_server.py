@@ -94,7 +94,7 @@ def build_dispatcher(
     """Build a dispatcher.
 
     Args:
-        store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        store: The objects, indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
         client: Calls webhooks.
         observe: Observes each call.
         live: Reads objects from the apiserver into the store.

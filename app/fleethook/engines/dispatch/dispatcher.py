@@ -32,7 +32,7 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
     is_exempt,
     needs_namespace,
 )
-from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
 from fleethook.model.admission import AdmissionRequest, Response
@@ -93,11 +93,11 @@ class Dispatcher:
         """Initialize the dispatcher.
 
         Args:
-            store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+            store: The objects, indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
             configurations: The compiled webhooks.
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
-                (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
+                (`fleethook.engines.dispatch.schema_owner_and_cluster_paths`), and report only the first denial.
             sends_as_kcp: As for `fleethook.engines.dispatch.attributes_and_cluster_annotation.build_attributes`.
             traces: Return the calls that an answer depended on.
         """
@@ -119,7 +119,7 @@ class Dispatcher:
             request: The review.
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
-            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner_and_cluster_paths.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
@@ -186,7 +186,7 @@ class Dispatcher:
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
             deadline: The deadline of the request.
-            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner_and_cluster_paths.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.

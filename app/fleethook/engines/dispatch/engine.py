@@ -12,7 +12,7 @@ ENGINE: Final = Engine(
     system="kcp, and webhooks of any cluster",
     server=f"{_FOLDER}.dispatch_server:DispatchServer",
     resources=f"{_FOLDER}.dispatch_server:list_resources",
-    indexes=f"{_FOLDER}.schema_owner:INDEXES",
+    indexes=f"{_FOLDER}.schema_owner_and_cluster_paths:INDEXES",
     settings=f"{_FOLDER}.dispatch_settings:DispatchSettings",
     commands={
         "explain": CommandSpec(

@@ -33,7 +33,7 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
     match_object,
 )
 from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
-from fleethook.engines.dispatch.schema_owner import OwnerStatus
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import OwnerStatus
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, Phase, Webhook
 from fleethook.model.admission import AdmissionRequest

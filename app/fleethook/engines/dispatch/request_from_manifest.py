@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     is_namespaced,
 )
 from fleethook.engines.dispatch.resource_of_manifest import DestinationError, choose_destination, needs_metadata
-from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from fleethook.model.admission import Operation as SentOperation
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version

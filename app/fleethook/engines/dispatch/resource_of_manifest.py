@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.match.equivalent_resources import has_subresource, list_builtins
-from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import BINDINGS_BY_RESOURCE, find_owner
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, guess_plural
 from fleethook.model.json import JSON, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
@@ -171,7 +171,7 @@ def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, re
     """Choose resource, subresource and operation of a request.
 
     Args:
-        store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        store: Indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
         cluster: The logical cluster.
         kind: The kind of the manifest.
         resource: The resource that the user names, ``""`` for that of the kind.

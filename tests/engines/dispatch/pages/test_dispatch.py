@@ -10,7 +10,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.console_server import create_console
 from fleethook.console.context import MUTATING
 from fleethook.engines.dispatch.pages.dispatch import LINTED, find_all, make_state, object_url
-from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit

@@ -23,7 +23,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
     read_choice,
 )
 from fleethook.engines.dispatch.request_from_manifest import RequestOperation
-from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES
 from tests.cli.explaining import explain, provide_webhooks
 from tests.engines.dispatch.builders import binding, configuration, review, store_of, webhook, widget
 from tests.serving import EXAMPLES

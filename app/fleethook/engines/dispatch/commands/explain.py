@@ -38,7 +38,7 @@ from fleethook.engines.dispatch.request_from_manifest import (
     is_review,
     make_input_request,
 )
-from fleethook.engines.dispatch.schema_owner import INDEXES, find_owner, resolve
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES, find_owner, resolve
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import (

@@ -50,7 +50,7 @@ from fleethook.engines.dispatch.request_from_manifest import (
     RequestOperation,
     is_review,
 )
-from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES, resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of

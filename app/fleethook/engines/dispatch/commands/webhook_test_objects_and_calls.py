@@ -52,7 +52,7 @@ from fleethook.engines.dispatch.request_from_manifest import (
     make_input_request,
 )
 from fleethook.engines.dispatch.resource_of_manifest import ResourceName, parse_resource
-from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import BINDINGS_BY_RESOURCE, find_owner, list_exported
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource

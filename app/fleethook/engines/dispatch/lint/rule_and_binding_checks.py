@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.lint.configuration_validation import (
 )
 from fleethook.engines.dispatch.lint.lockout_certificate_condition_checks import call_findings, condition_errors
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced, suggest_builtin
-from fleethook.engines.dispatch.schema_owner import (
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
     Ownership,
@@ -86,7 +86,7 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     """Return whether a cluster may serve a resource in one of the versions.
 
     Args:
-        store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        store: Indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
         cluster: The logical cluster.
         group: The API group, not ``*``.
         resource: Plural and subresource; the subresource may be ``*``.
@@ -276,7 +276,7 @@ def lint(
     """Return all findings, sorted by cluster, kind and name of the object.
 
     Args:
-        store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        store: Indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
         places: File and line of objects.
         now: The time that decides about expired certificates, by default the current one.
     """

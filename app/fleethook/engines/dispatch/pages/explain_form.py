@@ -24,7 +24,7 @@ from fleethook.engines.dispatch.request_from_manifest import (
     find_problem,
     make_input_request,
 )
-from fleethook.engines.dispatch.schema_owner import resolve_cluster
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import resolve_cluster
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster
@@ -75,7 +75,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     """Explain the request of a form as ``fleethook explain`` does.
 
     Args:
-        store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        store: Indexed by `fleethook.engines.dispatch.schema_owner_and_cluster_paths.INDEXES`.
         dispatcher: That of `build_offline_dispatcher` of the store; it keeps compiled webhooks.
         form: The fields.
 

@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.errors_and_deadline import (
 from fleethook.engines.dispatch.explanation import explain
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
-from fleethook.engines.dispatch.schema_owner import resolve_cluster
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import resolve_cluster
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.fair_limits import CallLimit, Limit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
@@ -363,7 +363,7 @@ class DispatchEndpoint(ClusterEndpoint):
         Args:
             path: The path of the route.
             phase: The admission phase.
-            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner_and_cluster_paths.find_owner`.
             rest: As in `ClusterEndpoint`.
         """
         super().__init__(path, **rest)

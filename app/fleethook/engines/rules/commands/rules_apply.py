@@ -268,7 +268,7 @@ def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, r
     """Ask the rules about the objects of files."""
     from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
     from fleethook.engines.dispatch.resource_of_manifest import map_kind  # noqa: PLC0415 - as above
-    from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
+    from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES  # noqa: PLC0415 - as above
 
     read = read_manifests(files, reading, select=_generates_name)
     trials.errors.extend(read.errors)

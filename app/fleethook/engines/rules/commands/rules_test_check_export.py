@@ -239,7 +239,7 @@ def check(
     rows = [row for row in lint_documents([*documents, *described], None) if row.place in places]
     write_input_errors(errors)
     if output is Output.TEXT:
-        from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - only this command needs it
+        from fleethook.engines.dispatch.schema_owner_and_cluster_paths import INDEXES  # noqa: PLC0415 - only this command needs it
 
         _print_rules(rules, fill_store(documents, INDEXES))
     report_findings(rows, errors, output, strict=reading.strict)

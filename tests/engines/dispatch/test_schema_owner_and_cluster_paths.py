@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.schema_owner import (
+from fleethook.engines.dispatch.schema_owner_and_cluster_paths import (
     MAX_UNBOUND,
     OwnerStatus,
     ResolvedPath,

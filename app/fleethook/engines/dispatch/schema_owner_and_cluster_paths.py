@@ -1,4 +1,6 @@
-"""Finds the logical cluster that owns the schema of a resource: its webhooks are called.
+"""Finds the logical cluster that owns the schema of a resource, and that of a path such as ``root:org:ws``.
+
+The webhooks of the owner are called.
 
 kcp (`getSourceClusterForGroupResource` in pkg/admission/validatingwebhook/plugin.go) takes the first APIBinding of the
 consumer that lists the resource in ``status.boundResources``. The webhooks of the cluster of its APIExport are called.
