@@ -8,7 +8,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree as ET
 
+import pytest
 import yaml
 
 from tests.cli.fake_cluster import Cluster
@@ -212,3 +214,72 @@ def test_fixtures_ask_the_customizations_of_a_karmada(cluster: tuple[Cluster, tu
     fixture.write_text(FIXTURE)
     assert run("test", str(fixture))[0] == 1
     assert run("test", str(fixture), *options)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ("--status-file", "{}"),
+            "InterpretHealth does not use --status-file, only AggregateStatus does: leave it out",
+        ),
+        (("--desired-replica", "3"), "InterpretHealth does not use --desired-replica, only ReviseReplica does: "),
+        (("--observed-file", "{}"), "InterpretHealth does not use --observed-file, only Retain does: "),
+    ],
+)
+def test_run_refuses_options_that_its_operation_does_not_use(
+    tmp_path: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    file = tmp_path / "game.yaml"
+    file.write_text(GAME)
+    code, _, err = run("run", "--operation", "InterpretHealth", str(file), *(one.format(file) for one in arguments))
+    assert (code, problem in err) == (2, True)
+
+
+def test_a_failing_script_is_reported_with_its_line(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    file = bundle / "games.example.com" / "v1" / "Game" / "customizations.yaml"
+    file.write_text(CUSTOMIZATION.replace("observedObj.status.ready", "observedObj.state.ready"))
+    code, out, _ = run("test", str(bundle))
+    assert code == 1
+    assert "game/healthInterpretation:3: attempt to index a nil value (field 'state')" in out
+
+
+@pytest.fixture
+def failing_fixtures(tmp_path: Path) -> str:
+    file = tmp_path / "fails.yaml"
+    file.write_text(
+        "name: counted wrongly\noperation: interpretreplica\n"
+        "desiredObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}\n"
+        "output: {replica: 3}\n---\n"
+        "name: nobody knows it\noperation: InterpretHealth\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, metadata: {name: z}}\noutput: {healthy: true}\n---\n"
+        "name: anything goes\noperation: InterpretStatus\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, status: {a: 1, b: {c: 2}}}\n"
+        "output: {status: {a: 1, b: '{{EXCLUDE}}'}}\n"
+    )
+    return str(file)
+
+
+def test_text_shows_a_failure_with_its_line_and_exits_1(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures)
+    assert code == 1
+    assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing_fixtures}:1\n     replica\n" in out
+    assert "expected 3\n       found    2" in out
+    assert (
+        "rule is not set: no layer answers InterpretHealth for x/v1 Z (asked: lua, webhook, python, bundle, native)"
+        in out
+    )
+    assert "ok   InterpretStatus      native   anything goes" in out
+    assert out.endswith("1 passed, 2 failed\n")
+
+
+def test_results_as_json_and_junit(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures, "--output", "json")
+    rows = json.loads(out)
+    assert (code, [row["passed"] for row in rows]) == (1, [False, False, True])
+    assert rows[0]["differences"] == [{"path": "replica", "expected": 3, "found": 2}]
+    code, out, _ = run("test", failing_fixtures, "--output", "junit")
+    suite = ET.fromstring(out)
+    assert (code, suite.get("tests"), suite.get("failures")) == (1, "3", "2")
+    assert [case.find("failure") is None for case in suite] == [False, False, True]

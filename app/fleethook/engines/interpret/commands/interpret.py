@@ -1,12 +1,20 @@
 """``fleethook interpret``: run, test and convert interpreters."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from fleethook.cli.command_line import CHECK_FAILED, Argument, CommandGroup, Option, fail
-from fleethook.cli.fixture_results import FixtureResult, WatchOption, make_error_result, print_results, run_and_exit
+from fleethook.cli.fixture_results import (
+    FixtureCase,
+    FixtureResult,
+    WatchOption,
+    make_error_result,
+    print_results,
+    run_and_exit,
+)
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import (
     fail_input,
@@ -29,27 +37,28 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.manifests.manifest_files import RULES
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
-from fleethook.engines.interpret.commands.interpret_convert_files import convert
+from fleethook.engine import CommandSpec
 from fleethook.engines.interpret.commands.interpret_inputs import (
     INTERPRETERS,
     FixtureSet,
     build_chain,
-    describe_dropped,
     find_fixtures,
     is_interpreter,
     read_rules,
-    run_fixture,
 )
-from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained, explain_error
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, Explained, explain_error
 from fleethook.engines.interpret.interpreter_fixtures import (
+    Fixture,
+    compare_answer,
     find_operation,
     make_question,
     name_results,
     warn_untested,
 )
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
-from fleethook.fixture_format import FixtureError
-from fleethook.interpret.interpreter import InterpretError
+from fleethook.engines.interpret.review.answer_validation import list_unknown_members
+from fleethook.fixture_format import Difference, FixtureError
+from fleethook.interpret.interpreter import InterpretError, Question
 from fleethook.model.formats.client_config_and_addresses import FixedAddresses, parse_fixed_addresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation
@@ -184,7 +193,7 @@ def run(
     finally:
         write_error(*runner.printed())
     _print_answer(name_results(asked, explained.answer), explained.steps[-1], output)
-    dropped = [*describe_dropped(asked, explained)]
+    dropped = [*_describe_dropped(asked, explained)]
     if reading.strict and dropped:
         fail(*dropped, code=CHECK_FAILED)
     write_error(*(f"warning: {one}" for one in dropped))
@@ -253,6 +262,31 @@ def run_tests(
     run_and_exit(run_once, watch=[*paths, *(manifests or []), *python] if watch else None)
 
 
+async def run_fixture(chain: Chain, case: FixtureCase[Fixture], *, strict: bool = False) -> FixtureResult:
+    """Ask the chain the question of a fixture, and compare the answer. With ``strict``, a warning is a failure."""
+    started = time.perf_counter()
+    layer, failure, found = "", "", list[Difference]()
+    question = case.fixture.question
+    try:
+        explained = await chain.answer(question)
+        layer = explained.steps[-1].layer
+        found = list(compare_answer(case.fixture, explained.answer))
+        dropped = [*_describe_dropped(question, explained)]
+        failure = "; ".join(dropped) if strict else ""
+        write_error(*(f"{case.path}:{case.line}: warning: {one}" for one in ([] if strict else dropped)))
+    except ChainError as error:
+        layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
+    seconds = time.perf_counter() - started
+    operation = question.operation.value
+    return FixtureResult(str(case.path), case.line, case.fixture.name, operation, layer, seconds, failure, found)
+
+
+def _describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
+    """Yield a text for each member of an answer that Karmada drops, with the place of the interpreter."""
+    for text in list_unknown_members(question.operation, explained.answer):
+        yield f"{explained.place}: Karmada drops a member of the answer: {text}"
+
+
 def _read_subjects(
     paths: Sequence[Path], manifests: Sequence[Path], karmada: TargetOptions, reading: InputOptions
 ) -> FixtureSet:
@@ -272,5 +306,12 @@ def _read_subjects(
 
 interpret = CommandGroup(
     "Run, test and convert resource interpreters: Lua, webhooks, Python, native.",
-    {"convert": convert, "run": run, "test": run_tests},
+    {
+        "convert": CommandSpec(
+            "fleethook.engines.interpret.commands.interpret_convert_files:convert",
+            "Convert health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.",
+        ),
+        "run": run,
+        "test": run_tests,
+    },
 )

@@ -25,7 +25,8 @@ from fleethook.engines.interpret.argocd_configmap import (
     read_checks,
 )
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
-from fleethook.engines.interpret.commands.interpret_inputs import build_chain, run_fixture
+from fleethook.engines.interpret.commands.interpret import run_fixture
+from fleethook.engines.interpret.commands.interpret_inputs import build_chain
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version

@@ -1,36 +1,32 @@
-"""The chain of interpreters that `fleethook interpret` asks, the check of the Lua scripts in it, and its fixtures."""
+"""The inputs of `fleethook interpret`: the chain of interpreters with the check of its Lua scripts, and fixtures."""
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.api_schema import check_object
-from fleethook.cli.fixture_results import FixtureCase, FixtureResult, read_cases
+from fleethook.cli.fixture_results import FixtureCase, read_cases
 from fleethook.cli.inputs.cluster_reader import read_cluster
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests
 from fleethook.cli.options import InputOptions
-from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.watched_resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_files import is_directory, list_files, load_interpreters
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained, explain_error
-from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
+from fleethook.engines.interpret.interpreter_chain import Chain
+from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules_and_configmap import describe_object, has_scripts, read_object
 from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
-from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
     CONFIGURATIONS,
     DEFINITIONS_BY_KIND,
 )
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
-from fleethook.fixture_format import Difference, FixtureError, is_fixture
-from fleethook.interpret.interpreter import Question
+from fleethook.fixture_format import FixtureError, is_fixture
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON
@@ -119,12 +115,6 @@ def build_chain(
     return chain, errors
 
 
-def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
-    """Yield a text for each member of an answer that Karmada drops, with the place of the interpreter."""
-    for text in list_unknown_members(question.operation, explained.answer):
-        yield f"{explained.place}: Karmada drops a member of the answer: {text}"
-
-
 class FixtureSet(NamedTuple):
     """The content of files and directories.
 
@@ -156,22 +146,3 @@ def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions())
 
 def _read_tests(document: JSON, errors: list[FixtureError]) -> Iterator[tuple[int, Fixture]]:
     return ((fixture.test, fixture) for fixture in read_fixtures(document, errors))
-
-
-async def run_fixture(chain: Chain, case: FixtureCase[Fixture], *, strict: bool = False) -> FixtureResult:
-    """Ask the chain the question of a fixture, and compare the answer. With ``strict``, a warning is a failure."""
-    started = time.perf_counter()
-    layer, failure, found = "", "", list[Difference]()
-    question = case.fixture.question
-    try:
-        explained = await chain.answer(question)
-        layer = explained.steps[-1].layer
-        found = list(compare_answer(case.fixture, explained.answer))
-        dropped = [*describe_dropped(question, explained)]
-        failure = "; ".join(dropped) if strict else ""
-        write_error(*(f"{case.path}:{case.line}: warning: {one}" for one in ([] if strict else dropped)))
-    except ChainError as error:
-        layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
-    seconds = time.perf_counter() - started
-    operation = question.operation.value
-    return FixtureResult(str(case.path), case.line, case.fixture.name, operation, layer, seconds, failure, found)
