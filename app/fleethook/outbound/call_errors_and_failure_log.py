@@ -75,15 +75,6 @@ def private_address_in(error: BaseException) -> str | None:
     return cause.address if isinstance(cause, PrivateAddressError) else None
 
 
-def make_private_address_error(url: URL, address: str) -> NotCalledError:
-    """Return the error for a call that the address of the host forbids."""
-    reason = (
-        f"{escape_line(url.host or '')} is a private address ({escape_line(address)}): webhooks at private addresses "
-        "are refused unless the setting private_webhooks is true"
-    )
-    return NotCalledError(posting(url, reason))
-
-
 def make_timeout_error(url: URL, *, cut_short: bool) -> CallError:
     """Return the error for a call whose time is over; ``cut_short`` is that of `CallError`."""
     return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)

@@ -21,7 +21,6 @@ from fleethook.outbound.call_errors_and_failure_log import (
     NotCalledError,
     OverloadedError,
     describe_error,
-    make_private_address_error,
     make_timeout_error,
     posting,
     private_address_in,
@@ -29,7 +28,7 @@ from fleethook.outbound.call_errors_and_failure_log import (
 )
 from fleethook.outbound.certificate_trust import TrustError, load_roots
 from fleethook.outbound.connection_pools_and_dns import PoolKey, Pools
-from fleethook.outbound.private_addresses_and_proxies import refuse_private_number
+from fleethook.outbound.private_addresses_and_proxies import describe_private_address, refuse_private_number
 from fleethook.outbound.response_bodies import RESPONSE_LIMIT, SingleWriteBody, read_response
 from fleethook.tracing.spans_and_otel_variables import propagated_headers
 
@@ -230,7 +229,7 @@ class HookClient:
             raise NotCalledError(posting(url, str(error))) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if (address := private_address_in(error)) is not None:
-                raise make_private_address_error(url, address) from error
+                raise NotCalledError(posting(url, describe_private_address(url.host or "", address))) from error
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
                 reason = f"this server cannot open another connection: {describe_error(error, url)}"
                 raise OverloadedError(posting(url, reason)) from error

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+from fleethook.model.formats.text import escape_line
+
 # The IANA registry of special-purpose IPv4 addresses (RFC 6890 and later), and multicast. The list is explicit, because
 # ``ipaddress.is_global`` differs between the supported versions of Python.
 _PRIVATE_4: Final = tuple(
@@ -38,29 +40,15 @@ _PRIVATE_4: Final = tuple(
         "240.0.0.0/4",
     )
 )
-
-
 # All global unicast addresses; others (loopback, ULA, link-local, multicast) must not be called.
 _GLOBAL_6: Final = ipaddress.IPv6Network("2000::/3")
-
-
 # Exceptions in that range: protocol assignments with Teredo, documentation (RFC 3849, RFC 9637).
 _PRIVATE_6: Final = tuple(ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "3fff::/20"))
-
-
 # Prefixes that embed an IPv4 address, to which the packet is finally sent, and its offset in bits from the right.
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
-
-
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-
-
 _6TO4: Final = ipaddress.IPv6Network("2002::/16")
-
-
 _EMBEDDING: Final = ((_MAPPED, 0), (_NAT64, 0), (_6TO4, 80))
-
-
 _IPV4_MASK: Final = 0xFFFFFFFF
 
 
@@ -71,6 +59,14 @@ class PrivateAddressError(OSError):
         """Prepare. All errors have the same text: aiohttp then reports one error for a name with several addresses."""
         super().__init__("private address")
         self.address: Final = address
+
+
+def describe_private_address(host: str, address: str) -> str:
+    """Return the reason why a webhook at a private address is not called."""
+    return (
+        f"{escape_line(host)} is a private address ({escape_line(address)}): webhooks at private addresses "
+        "are refused unless the setting private_webhooks is true"
+    )
 
 
 def is_private(address: str) -> bool:
