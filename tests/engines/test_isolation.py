@@ -70,7 +70,9 @@ def test_a_server_imports_only_the_enabled_engine(engine: str) -> None:
 def test_a_server_of_manifests_does_not_import_the_client_of_clusters(engine: str) -> None:
     # The library takes 63 MiB, and needs a home directory, which a container may lack.
     found = list_modules(SERVE.format(name=engine))
-    assert {one for one in found if one in ("fleethook.cluster.client_library", "kubernetes_asyncio.config")} == set()
+    assert {
+        one for one in found if one in ("fleethook.cluster.apiserver_connection", "kubernetes_asyncio.config")
+    } == set()
 
 
 @pytest.mark.parametrize("engine", installed_engines())
