@@ -13,8 +13,8 @@ from fleethook.engines.overrider.render.overlay_and_defaults import EXCLUSIVE, P
 from fleethook.engines.overrider.render.template_delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.undo_and_annotations import RENDER_ANNOTATIONS, LastRender, read_last_render
 from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, PoolTemplate, is_placed
-from fleethook.model.admission import find_template
 from fleethook.model.json import ABSENT, JSON, JSONObject
+from fleethook.model.pod_template_cache import find_template
 from fleethook.patch import format_pointer, identical
 from fleethook.workload_schema.pool_value_marks import PoolValues, has_mark
 
