@@ -63,15 +63,6 @@ class Cluster:
             advisory=[resource.group_kind for resource in advisory],
         )
 
-    @property
-    def lack(self) -> str:
-        """Message about an apiserver that serves none of the needed resources."""
-        where = " in any logical cluster (/clusters/*)" if self.source.every_cluster else ""
-        return (
-            f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
-            "in the kubeconfig file, and --kcp"
-        )
-
 
 def _make_connection(settings: Settings) -> "Connection":
     """Return the connection to an apiserver, or to the consumers of an APIExport."""

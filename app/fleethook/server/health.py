@@ -62,7 +62,7 @@ def check_server(
     if source is None:
         yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
     if cluster is not None and cluster.source.finds_nothing:
-        yield Check("apiserver", ok=False, detail=cluster.lack)
+        yield Check("apiserver", ok=False, detail=cluster.source.describe_lack(cluster.connection.host))
     yield from of_engines
     for part in () if source is None else source.parts():
         # A kind that no answer needs is reported only if it cannot be read.

@@ -153,3 +153,9 @@ async def test_advisory_kinds_do_not_delay_the_sync() -> None:
         assert advisory.synced
         assert "cannot list others" in advisory.detail
         assert "cannot list others" in source.missing([other.group_kind])
+
+
+def test_the_message_about_a_cluster_without_resources_names_the_remedy() -> None:
+    source, of_kcp = (KubernetesSource([GADGETS], Script(), Store(), every_cluster=kcp) for kcp in (False, True))
+    assert "check the server's URL in the kubeconfig file, and --kcp" in source.describe_lack("https://host")
+    assert "in any logical cluster (/clusters/*)" in of_kcp.describe_lack("https://host")

@@ -124,6 +124,14 @@ class KubernetesSource:
         """Whether the server serves none of the resources: its URL may be wrong."""
         return bool(self._informers) and all(informer.unserved for informer in self._informers.values())
 
+    def describe_lack(self, host: str) -> str:
+        """Return the message about an apiserver that serves none of the resources."""
+        where = " in any logical cluster (/clusters/*)" if self.every_cluster else ""
+        return (
+            f"{host} serves none of the resources that the engines read{where}: check the server's URL "
+            "in the kubeconfig file, and --kcp"
+        )
+
     def ask_again(self) -> None:
         """Request all unserved resources at once, because CustomResourceDefinitions were installed."""
         for informer in self._informers.values():

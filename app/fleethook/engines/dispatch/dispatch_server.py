@@ -186,7 +186,7 @@ class DispatchServer(EngineServer):
         if cluster is None:
             return ""
         if cluster.source.finds_nothing:
-            return cluster.lack
+            return cluster.source.describe_lack(cluster.connection.host)
         if settings.dispatch_as_kcp:
             return ""
         parts = (part for part in cluster.source.parts() if part.name in _NAMES)
