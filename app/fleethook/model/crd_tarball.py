@@ -20,8 +20,6 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KARMADA: Final = GroupKind(GROUP, "Karmada")
 
 MAX_TIMEOUT_SECONDS: Final = 3600
-TIMEOUT_SECONDS: Final = 300.0
-"""The default limit of a download, retries and mirrors included."""
 MAX_TARBALL_BYTES: Final = 16 * 1024 * 1024
 """The limit of a tarball in a download, in a file and in the cache: a release has 90 KB."""
 SHA256_FORM: Final = "[0-9a-fA-F]{64}"

@@ -26,7 +26,7 @@ from fleethook.engines.crds.instance.source_validation import (
     warn_about_release,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
-from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, TIMEOUT_SECONDS, CRDTarball, HTTPSource, LocalSource, Policy
+from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, CRDTarball, HTTPSource, LocalSource, Policy
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ _TOKEN: Final = "token"  # noqa: S105 - the name of a key
 _CERTIFICATE: Final = "tls.crt"
 _KEY: Final = "tls.key"
 _AUTHORITIES: Final = "ca.crt"
+
+_TIMEOUT_SECONDS: Final = 300.0
+"""The default limit of a download, retries and mirrors included."""
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(CRDTarball)
@@ -73,7 +76,7 @@ class TarballSource(NamedTuple):
     ca_pem: bytes = b""
     """Certificate authorities to trust instead of those of the system."""
     credentials: Credentials = Credentials()
-    seconds: float = TIMEOUT_SECONDS
+    seconds: float = _TIMEOUT_SECONDS
     """Limit of the whole download, retries and mirrors included."""
     max_bytes: int = MAX_TARBALL_BYTES
 
@@ -171,7 +174,7 @@ def _build_http_source(http: HTTPSource, *, url: str) -> TarballSource:
         sha256=(http.sha256 or "").lower(),
         mirrors=tuple(http.mirrors or ()),
         ca_pem=base64.b64decode(http.ca_bundle or ""),
-        seconds=float(http.timeout_seconds or TIMEOUT_SECONDS),
+        seconds=float(http.timeout_seconds or _TIMEOUT_SECONDS),
         max_bytes=http.max_bytes or MAX_TARBALL_BYTES,
     )
 
