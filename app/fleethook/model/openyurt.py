@@ -19,6 +19,8 @@ NODE_POOL: Final = GroupKind(GROUP, "NodePool")
 SUBJECT_KINDS: Final = frozenset({YURT_APP_SET, YURT_APP_DAEMON})
 SUBJECT_VERSIONS: Final = {YURT_APP_SET: (VERSION, VERSION_V1BETA1), YURT_APP_DAEMON: (VERSION,)}
 """The versions of each kind of subject, the oldest first."""
+NODE_POOL_VERSIONS: Final = (VERSION, VERSION_V1BETA1, "v1beta2")
+"""The versions of node pools, the oldest first; the newest that a cluster serves is read."""
 
 POOL_NAME_LABEL: Final = "apps.openyurt.io/pool-name"
 REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
@@ -26,6 +28,4 @@ POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
 REF_APP_SET_LABEL: Final = "apps.openyurt.io/ref-yurtappset"
 """The label by which a YurtAppSet v1beta1 finds its workloads; a workload without it is released."""
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
-RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
-"""Hash of all inputs of the last render."""
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"

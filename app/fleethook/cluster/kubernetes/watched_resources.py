@@ -150,9 +150,11 @@ def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
 
 YURT_APP_OVERRIDERS: Final = _openyurt("yurtappoverriders", openyurt.YURT_APP_OVERRIDER, "v1alpha1")
 # The conversion of OpenYurt v1.5 to v1.7 from v1beta1 to v1alpha1 drops tweaks and reorders pools (measured).
-YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET, "v1beta1", "v1alpha1")
+YURT_APP_SETS: Final = _openyurt(
+    "yurtappsets", openyurt.YURT_APP_SET, *reversed(openyurt.SUBJECT_VERSIONS[openyurt.YURT_APP_SET])
+)
 YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON, "v1alpha1")
-NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1beta1", "v1alpha1")
+NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, *reversed(openyurt.NODE_POOL_VERSIONS))
 
 
 def _workloads(plural: str, kind: str) -> WatchedResource:

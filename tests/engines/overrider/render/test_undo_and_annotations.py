@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from fleethook.engines.overrider.rollout.pool_preview import cells, preview
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
-from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, identical
 from tests.builders import (
     compile_plan,

@@ -3,6 +3,7 @@
 import pytest
 
 from fleethook.cluster.registration.webhook_configurations import find_conditions
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.match_condition_texts import (
     EVERY_NAMESPACE,
     OWNED,
@@ -11,7 +12,6 @@ from fleethook.engines.overrider.subject.match_condition_texts import (
     read_conditions,
     write_conditions,
 )
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 
 A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
 OTHER = SubjectName("b", "YurtAppDaemon", "x")

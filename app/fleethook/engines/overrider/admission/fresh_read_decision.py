@@ -25,7 +25,7 @@ from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.undo_and_annotations import LastRender
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, LastRender
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
     RenderTarget,
     has_template,
@@ -42,7 +42,6 @@ from fleethook.model.openyurt import (
     NODE_POOL,
     POOL_NAME_LABEL,
     POOL_PATCH_ANNOTATION,
-    RENDERED_ANNOTATION,
     REVISION_LABEL,
     TRIGGER_ANNOTATION,
     YURT_APP_OVERRIDER,

@@ -20,6 +20,7 @@ from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCo
 from fleethook.engines.overrider.render.stored_workload_comparison import find_differences
 from fleethook.engines.overrider.render.undo_and_annotations import (
     NEVER_RENDERED,
+    RENDERED_ANNOTATION,
     RESERVED_PREFIX,
     LastRender,
     read_last_render,
@@ -36,7 +37,7 @@ from fleethook.engines.overrider.template.pool_template_and_placement import Sub
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
-from fleethook.model.openyurt import RENDERED_ANNOTATION, TRIGGER_ANNOTATION
+from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.patch import apply, format_pointer
 from fleethook.server.reviews.admission_endpoint import Immediate
 from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP

@@ -34,9 +34,9 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.work.threads_and_gc import Worker
 
 # Timers are floats, and may fire early by less than this.

@@ -20,7 +20,6 @@ from fleethook.engines.overrider.render.list_elements_and_order import Identity,
 from fleethook.engines.overrider.render.overlay_and_defaults import covers
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 
 _NO_SCHEMA: Final = MergeSchema()
 _DIRECTIVE: Final = "$patch"
@@ -312,6 +311,8 @@ def remove_replicas(undo: JSONObject) -> JSONObject:
     return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
 
 
+RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
+"""Hash of all inputs of the last render."""
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
 """The tweaks of the last render (`fleethook.engines.overrider.template.tweaks.encode_tweaks`)."""

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.registration.webhook_configurations import BOUND_CONDITION, build_rules, list_webhooks
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
 from fleethook.model.formats.names_and_labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import RENDERED_ANNOTATION, SUBJECT_API_VERSIONS, SUBJECT_KINDS, TRIGGER_ANNOTATION
+from fleethook.model.openyurt import SUBJECT_API_VERSIONS, SUBJECT_KINDS, TRIGGER_ANNOTATION
 
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
 # change. The lists hold about 2,000 subjects.

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import Index, ObjectKey, StoreView
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text
 from fleethook.model.openyurt import (
     API_VERSION,
     GROUP,
     POOL_NAME_LABEL,
-    RENDERED_ANNOTATION,
     SUBJECT_KINDS,
     SUBJECT_VERSIONS,
     YURT_APP_OVERRIDER,
