@@ -34,8 +34,8 @@ MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
 RULES: Final = "/rules/"
 UNKNOWN_RULE: Final = "/rules/{rule}"
-_CONSUMER_SLASHES: Final = 5  # /rules/validate/NAME/CLUSTER/TOKEN
 """The route of reviews for rules that a server does not have."""
+_CONSUMER_SLASHES: Final = 5  # /rules/validate/NAME/CLUSTER/TOKEN
 
 
 def split_cluster_path(path: str) -> tuple[str, str]:
