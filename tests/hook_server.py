@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 
-from fleethook.cluster.certificates.issuing_and_tls_context import KeyPair, issue_serving, new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import KeyPair, issue_serving, new_authority
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Certificate = Literal["good", "expired", "other name", "self-signed"]

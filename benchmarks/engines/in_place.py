@@ -36,7 +36,7 @@ from benchmarks.servers import NAMES, PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.http_checks import Endpoint

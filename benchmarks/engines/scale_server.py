@@ -23,7 +23,7 @@ from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET

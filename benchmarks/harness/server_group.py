@@ -14,7 +14,7 @@ from benchmarks.harness.processes import Running, serving
 from benchmarks.harness.rounds import Round, turns
 from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 
 FIRST_SECONDS = 3.0
 """Seconds of requests to each server before the first measurement: imports, caches, heaps, and in ours a plan for each subject."""

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fleethook.cluster.certificates.issuing_and_tls_context import (
+from fleethook.cluster.certificates.authority_and_serving_certificate import (
     CertificateFiles,
     ReloadingContext,
     create_server_context,

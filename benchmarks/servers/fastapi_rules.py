@@ -16,7 +16,7 @@ from pydantic import Field
 
 from benchmarks.servers import NAMES
 from benchmarks.servers.ordinary import Announcing, Model
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 
 LABELS = ("app.kubernetes.io/name", "owner")
 REGISTRY = "registry.example.com/"

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.servers import NAMES, PATH
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 
 
 class Model(BaseModel):

@@ -20,7 +20,7 @@ from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
-from fleethook.cluster.certificates.issuing_and_tls_context import ReloadingContext, ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ReloadingContext, ensure_certificates
 from fleethook.cluster.kubernetes.watched_resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
 from fleethook.server.log import LogLines, configure_logging

@@ -13,7 +13,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import console_indexes, create_console

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from fleethook.console.metrics_and_lease import (
     KEPT_SECONDS,
     REVIEWS,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.certificates.issuing_and_tls_context import issue_serving, new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import issue_serving, new_authority
 from fleethook.cluster.certificates.secret_and_rotation import (
     RotationPolicy,
     SecretName,

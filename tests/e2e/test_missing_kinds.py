@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from schemas.definitions import RESOURCES, custom_resource_definition

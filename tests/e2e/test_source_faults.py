@@ -16,7 +16,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.informer_and_backoff import Informer
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind

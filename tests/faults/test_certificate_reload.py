@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.certificates.issuing_and_tls_context import KeyPair, issue_serving, new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import KeyPair, issue_serving, new_authority
 from tests.serving import serving
 from tests.traffic import send_traffic
 from tests.waiting import wait_for

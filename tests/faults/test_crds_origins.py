@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import new_authority
 from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from fleethook.outbound.call_errors_and_failure_log import NotCalledError
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import (

@@ -43,7 +43,7 @@ class Cluster:
         """
         # Imported here because a server that reads manifests does not need the client.
         from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415
-        from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource  # noqa: PLC0415
+        from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource  # noqa: PLC0415
 
         self.connection: Final = _make_connection(settings)
         cache = settings.kcp_cache_kubeconfig

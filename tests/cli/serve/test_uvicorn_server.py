@@ -20,7 +20,7 @@ import pytest
 
 from fleethook.app import create_app
 from fleethook.cli.serve.uvicorn_server import Acceptor, GracefulServer, bind
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.settings import Settings

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from tests.conformance.records.collect import write
 from tests.serving import EXAMPLES, MUTATE, REVIEW, serving
 

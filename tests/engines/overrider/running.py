@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import FreshReads

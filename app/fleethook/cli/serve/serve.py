@@ -27,7 +27,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.issuing_and_tls_context import (
+from fleethook.cluster.certificates.authority_and_serving_certificate import (
     CERTIFICATE_SECONDS,
     CertificateError,
     CertificateFiles,

@@ -23,7 +23,7 @@ from cryptography import x509
 
 from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.certificates.issuing_and_tls_context import (
+from fleethook.cluster.certificates.authority_and_serving_certificate import (
     SERVING_LIFETIME,
     CertificateFiles,
     KeyPair,

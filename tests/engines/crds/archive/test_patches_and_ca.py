@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import new_authority
 from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.names_content_limits import Tree
 from fleethook.engines.crds.archive.patches_and_ca import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import new_authority
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.engines.crds.instance.source_validation import find_problems
 from tests.engines.crds.origin import Origin, endless, serving, tarball

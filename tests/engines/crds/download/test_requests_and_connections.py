@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import ProtocolError
 
-from fleethook.cluster.certificates.issuing_and_tls_context import issue_serving, new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import issue_serving, new_authority
 from fleethook.engines.crds.download import requests_and_connections
 from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
 from fleethook.engines.crds.download.requests_and_connections import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import new_authority
 from fleethook.engines.crds.instance.source_and_secrets import (
     Credentials,
     SecretReferences,

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
+from fleethook.cluster.certificates.authority_and_serving_certificate import ensure_certificates
 from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, DEFINITIONS, WORKSPACES
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import serve_cluster

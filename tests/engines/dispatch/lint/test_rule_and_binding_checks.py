@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.admission.rule_scope_and_options import NOT_DELETED
-from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
+from fleethook.cluster.certificates.authority_and_serving_certificate import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding
 from fleethook.engines.dispatch.lint.rule_and_binding_checks import configuration_warnings, lint

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding

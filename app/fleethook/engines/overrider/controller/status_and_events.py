@@ -11,7 +11,7 @@ import msgspec
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.conditions_and_events import Condition, EventRecorder, ObjectReference, build_conditions
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import StoreView

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView

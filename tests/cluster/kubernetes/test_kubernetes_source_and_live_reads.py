@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.informer_and_backoff import Informer
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, Store
 from tests.apiserver_rules import not_found, parse_path

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fleethook.cluster.certificates.issuing_and_tls_context import (
+from fleethook.cluster.certificates.authority_and_serving_certificate import (
     CertificateError,
     CertificateFiles,
     KeyPair,
