@@ -11,7 +11,6 @@ from fleethook.engines.overrider.entries.entry_selection import (
     selected_names,
 )
 from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import (
-    POD_SPEC,
     find_path_problems,
     protected_pointer,
     suggest_pointer,
@@ -24,6 +23,7 @@ from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
     OUTSIDE_TWEAKS,
     PoolToken,
     check_image,
+    check_patched_images,
     misspelled_tokens,
 )
 from fleethook.model.formats.names_and_labels import validate_selector
@@ -160,9 +160,6 @@ def replicas_problem(value: JSON) -> str | None:
     return f"must be a whole number from 0 to {_MAX_REPLICAS}, not {value!r}"
 
 
-_CONTAINER_LISTS: Final = ("containers", "initContainers")
-
-
 class PatchForm(NamedTuple):
     """The differences between the patches of overriders and those of tweaks."""
 
@@ -190,7 +187,7 @@ def check_patch(
     """
     yield from _check_value(f"{field}.value", patch, form)
     yield from _check_path(f"{field}.path", patch, form)
-    yield from _check_images(f"{field}.value", patch, pools, form.in_values)
+    yield from check_patched_images(f"{field}.value", patch, pools, form.in_values)
     for member, token in (("path", form.in_paths), ("value", form.in_values)):
         yield from misspelled_tokens(patch.get(member), f"{field}.{member}", token)
 
@@ -215,29 +212,3 @@ def _check_path(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Itera
     yield from (Finding("invalid", field, problem) for problem in problems)
     if form.is_extended and (protected := protected_pointer(tokens, patch.get("value"))) is not None:
         yield Finding("forbidden", field, f"{path} would change {protected}, which overrides may not do")
-
-
-def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str], token: PoolToken) -> Iterator[Finding]:
-    if patch["operation"] == "remove":
-        return
-    for inner, image in _find_images(tuple(patch["path"].split("/")[1:]), patch.get("value")):
-        yield from check_image(image, f"{field}{inner}", pools=pools, token=token)
-
-
-def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
-    """Yield the images of containers that a patch sets, with the path inside the value."""
-    if tokens[: len(POD_SPEC)] != POD_SPEC or tokens[len(POD_SPEC) :][:1] not in {(one,) for one in _CONTAINER_LISTS}:
-        return
-    below = tokens[len(POD_SPEC) + 1 :]
-    if len(below) == 2 and below[1] == "image":
-        containers: list[tuple[str, JSON]] = [("", {"image": value})]
-    elif len(below) == 1:
-        containers = [(".image", value)]
-    elif not below and isinstance(value, list):
-        containers = [(f"[{number}].image", element) for number, element in enumerate(value)]
-    else:
-        containers = []
-    for inner, container in containers:
-        image = container.get("image") if isinstance(container, dict) else None
-        if isinstance(image, str) and image:
-            yield inner, image

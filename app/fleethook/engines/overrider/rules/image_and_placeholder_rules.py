@@ -1,13 +1,15 @@
 """Rules for the images of containers, and for the placeholder of the node pool's name in them and in other texts."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from fleethook.engines.overrider.entries.patch_paths_and_protected_fields import POD_SPEC
 from fleethook.engines.overrider.entries.steps_and_limits import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
+from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.model.json import JSON
+from fleethook.model.json import JSON, as_object, enumerate_objects
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -181,3 +183,41 @@ def check_image(image: str, field: str, *, pools: Sequence[str], token: PoolToke
         if (problem := image_problem(image.replace(token.text, pool))) is not None:
             yield Finding("image", field, f"{image!r} is not an image for node pool {pool}: {problem}")
             return
+
+
+def check_patched_images(
+    field: str, patch: Mapping[str, JSON], pools: Sequence[str], token: PoolToken
+) -> Iterator[Finding]:
+    """Yield the images of containers that a patch sets and that no registry accepts; arguments as of `check_image`."""
+    if patch["operation"] == "remove":
+        return
+    for inner, image in _find_images(tuple(patch["path"].split("/")[1:]), patch.get("value")):
+        yield from check_image(image, f"{field}{inner}", pools=pools, token=token)
+
+
+def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
+    """Yield the images of containers that a patch sets, with the path inside the value."""
+    if tokens[: len(POD_SPEC)] != POD_SPEC or tokens[len(POD_SPEC) :][:1] not in {(one,) for one in CONTAINER_LISTS}:
+        return
+    below = tokens[len(POD_SPEC) + 1 :]
+    if len(below) == 2 and below[1] == "image":
+        containers: list[tuple[str, JSON]] = [("", {"image": value})]
+    elif len(below) == 1:
+        containers = [(".image", value)]
+    elif not below and isinstance(value, list):
+        containers = [(f"[{number}].image", element) for number, element in enumerate(value)]
+    else:
+        containers = []
+    for inner, container in containers:
+        image = container.get("image") if isinstance(container, dict) else None
+        if isinstance(image, str) and image:
+            yield inner, image
+
+
+def list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    """Yield the images of the containers of a workload or a template, each with its path."""
+    pod = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
+    for member in CONTAINER_LISTS:
+        for number, container in enumerate_objects(pod.get(member)):
+            if (image := container.get("image")) and isinstance(image, str):
+                yield f".spec.template.spec.{member}[{number}].image", image

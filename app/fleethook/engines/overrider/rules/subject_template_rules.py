@@ -15,6 +15,7 @@ from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     check_image,
+    list_images,
     misspelled_tokens,
 )
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
@@ -24,7 +25,6 @@ from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
     check_topology,
     check_tweak,
     check_tweaks,
-    list_images,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
 from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError

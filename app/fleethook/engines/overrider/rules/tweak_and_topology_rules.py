@@ -16,7 +16,6 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, Remark
 from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, compile_bare, kind_of
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.list_elements_and_order import CONTAINER_LISTS
 from fleethook.engines.overrider.render.stored_workload_comparison import find_differences
 from fleethook.engines.overrider.rules.entry_rules import (
     SELECTOR,
@@ -31,6 +30,7 @@ from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     check_image,
+    list_images,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import SetSelections, tweaks_of
 from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError, members_of
@@ -309,12 +309,3 @@ def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str)
         change = f"a null sets {difference.pointer} to {difference.requested!r}"
         text = f"{change}, because the template has nothing to remove there"
         yield Finding("empty-value", field, f"{text}: remove the null{where}")
-
-
-def list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
-    """Yield the images of the containers of a workload or a template, each with its path."""
-    pod = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
-    for member in CONTAINER_LISTS:
-        for number, container in enumerate_objects(pod.get(member)):
-            if (image := container.get("image")) and isinstance(image, str):
-                yield f".spec.template.spec.{member}[{number}].image", image
