@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -16,8 +16,6 @@ from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.context import ConsoleContext
 from fleethook.console.page_frame import YamlLine, list_lines
-from fleethook.console.pages.reviews import review_url
-from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
@@ -377,20 +375,3 @@ async def _read_workload(context: ConsoleContext, key: ObjectKey) -> JSONObject 
     except (APIError, UnreachableError):
         return None
     return found
-
-
-_MAX_REVIEWS: Final = 10
-
-
-async def find_last_reviews(context: ConsoleContext, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
-    """Return the last reviews of a cell's workloads, with their addresses; None without recordings."""
-    if context.reviews is None:
-        return None
-    indexed = await context.reviews.find()
-    kind = view.shown.key.kind
-    found = (
-        review
-        for review in reversed(indexed.reviews)
-        if review.kind == kind and (review.namespace, review.name) in view.running
-    )
-    return [(review_url(indexed, summary), summary) for summary in islice(found, _MAX_REVIEWS)]

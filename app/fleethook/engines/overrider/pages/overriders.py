@@ -5,6 +5,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -28,9 +29,11 @@ from fleethook.console.attention_lines import (
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.page_frame import Context, build_fill_command, find_context, list_lines, render
+from fleethook.console.pages.reviews import review_url
+from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.overrider.controller.overrider_conditions import BOUND, CONFLICT, RENDERED
-from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
+from fleethook.engines.overrider.pages.matrix_cells import CellView, ShownRow, make_service
 from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     LINKS,
     MAX_TEXT,
@@ -268,13 +271,30 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         shown=view.shown,
         findings=findings,
         found=select_findings(findings.value, key.subject, view.overrider),
-        reviews=await find_last_reviews(context, view),
+        reviews=await _find_last_reviews(context, view),
         here=cell_url(key, everything=everything),
         everything_url=cell_url(key, everything=True),
         row_url=subject_url(key.subject),
         reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
         **LINKS,
     )
+
+
+_MAX_REVIEWS: Final = 10
+
+
+async def _find_last_reviews(context: ConsoleContext, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
+    """Return the last reviews of a cell's workloads, with their addresses; None without recordings."""
+    if context.reviews is None:
+        return None
+    indexed = await context.reviews.find()
+    kind = view.shown.key.kind
+    found = (
+        review
+        for review in reversed(indexed.reviews)
+        if review.kind == kind and (review.namespace, review.name) in view.running
+    )
+    return [(review_url(indexed, summary), summary) for summary in islice(found, _MAX_REVIEWS)]
 
 
 @router.get("/overrider")
