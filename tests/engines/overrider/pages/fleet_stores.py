@@ -3,7 +3,7 @@
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.rollout.pool_preview import CellKey
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
 from fleethook.model.openyurt import YURT_APP_SET
 

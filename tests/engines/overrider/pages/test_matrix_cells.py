@@ -16,7 +16,7 @@ from fleethook.engines.overrider.pages.matrix_cells import (
 )
 from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixQuery, find_cell, select
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.pool_preview import CellKey, cells, preview
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey, cells, preview
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import Worker
 from tests.builders import NEW_IMAGE, container, entry, overrider, patch, pool, rendered, workload, yurt_app_set

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection, 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps, run_traced
 from fleethook.engines.overrider.plan.plan_and_digest import kind_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.pool_preview import (
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import (
     FieldChange,
     PoolWorkload,
     Preview,

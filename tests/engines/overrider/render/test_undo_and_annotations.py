@@ -11,7 +11,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from fleethook.engines.overrider.rollout.pool_preview import cells, preview
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import cells, preview
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, identical

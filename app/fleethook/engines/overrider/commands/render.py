@@ -26,7 +26,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.list_elements_and_order import Identity, describe_identity, index_elements
 from fleethook.engines.overrider.render.template_delta import schema_at
-from fleethook.engines.overrider.rollout.pool_preview import (
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import (
     CellKey,
     FieldChange,
     PoolChange,

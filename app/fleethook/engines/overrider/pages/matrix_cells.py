@@ -30,7 +30,7 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
-from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import compare
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import counted

@@ -1,4 +1,4 @@
-"""Renders the workload of every pool without a review, and names the entry behind each difference."""
+"""Previews of the workload of each pool, with the entry behind each difference, and the changes between previews."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

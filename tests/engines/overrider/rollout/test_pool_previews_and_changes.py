@@ -7,7 +7,7 @@ import pytest
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
-from fleethook.engines.overrider.rollout.pool_preview import (
+from fleethook.engines.overrider.rollout.pool_previews_and_changes import (
     CellKey,
     FieldChange,
     PoolWorkload,
