@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.render.list_elements_and_order import ABSENT
 from fleethook.engines.overrider.render.stored_workload_comparison import (
     MemberDifference,
+    find_changes,
     find_differences,
     fingerprint,
 )
@@ -137,3 +138,32 @@ def test_equal_objects_have_no_difference_and_others_have_one(stored: Any, reque
     if not leaves:
         assert bool(found) is (without_nulls(stored) != without_nulls(requested))
     assert not find_differences(requested, copy.deepcopy(requested), leaves=leaves)
+
+
+STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        containers(terminationMessagePath="/dev/termination-log"),
+        containers(imagePullPolicy="Always"),
+        deployment(terminationGracePeriodSeconds=30, containers=[container()]),
+        deployment(securityContext={}, nodeSelector={}, tolerations=[], containers=[container()]),
+        {**containers(), "spec": {**containers()["spec"], "strategy": STRATEGY}},
+    ],
+)
+def test_a_default_that_a_write_drops_is_stored_again(stored: dict[str, Any]) -> None:
+    assert find_differences(stored, containers())
+    assert find_changes(stored, containers()) == ()
+
+
+def test_a_dropped_value_that_is_no_default_counts() -> None:
+    (change,) = find_changes(deployment(terminationGracePeriodSeconds=60), deployment())
+    assert change.pointer == f"{POD}/terminationGracePeriodSeconds"
+
+
+def test_an_empty_node_affinity_of_openyurt_is_no_change() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    empty = deployment(affinity={"nodeAffinity": required})
+    assert find_changes(empty, deployment()) == find_changes(deployment(), empty) == ()

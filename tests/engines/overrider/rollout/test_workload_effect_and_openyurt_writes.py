@@ -59,28 +59,6 @@ def test_the_strongest_change_names_the_effect(path: str, value: Any, name: str)
     assert effect_of(*changed(path, value)).name == name
 
 
-@pytest.mark.parametrize(
-    ("path", "stored"),
-    [
-        ("spec/template/spec/containers/0/terminationMessagePath", "/dev/termination-log"),
-        ("spec/template/spec/containers/0/imagePullPolicy", "Always"),
-        ("spec/template/spec/terminationGracePeriodSeconds", 30),
-        ("spec/template/spec/securityContext", {}),
-        ("spec/template/spec/nodeSelector", {}),
-        ("spec/template/spec/tolerations", []),
-        ("spec/strategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}),
-    ],
-)
-def test_a_default_that_a_write_drops_is_stored_again(path: str, stored: Any) -> None:
-    without, present = changed(path, stored)
-    assert effect_of(present, without) == Effect("unchanged", 0, (2, 2))
-
-
-def test_a_dropped_value_that_is_no_default_counts() -> None:
-    without, present = changed("spec/template/spec/terminationGracePeriodSeconds", 60)
-    assert effect_of(present, without).name == "rolls"
-
-
 def test_quantities_are_compared_by_value() -> None:
     cpu = "spec/template/spec/containers/0/resources"
     _, before = changed(cpu, {"limits": {"cpu": "1"}})
@@ -108,13 +86,6 @@ def test_the_order_of_variables_is_a_change_of_the_pod_template() -> None:
     _, before = changed(path, [container(env=[one, two])])
     _, after = changed(path, [container(env=[two, one])])
     assert effect_of(before, after).name == "rolls"
-
-
-def test_an_empty_node_affinity_of_openyurt_is_no_change() -> None:
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
-    without, present = changed("spec/template/spec/affinity", {"nodeAffinity": required})
-    assert effect_of(present, without).name == "unchanged"
-    assert effect_of(without, present).name == "unchanged"
 
 
 def test_a_rollout_counts_the_replicas_after_it() -> None:

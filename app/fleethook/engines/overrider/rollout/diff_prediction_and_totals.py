@@ -13,7 +13,7 @@ from fleethook.engines.overrider.admission.workload_admission import keep_replic
 from fleethook.engines.overrider.controller.drift_and_action import render_stored
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
-from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference
+from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference, find_changes
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render_with
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import (
@@ -22,7 +22,6 @@ from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes imp
     EffectName,
     OwnerEdit,
     compare,
-    find_changes,
     is_written,
     owns_by_label,
     replicas_of,

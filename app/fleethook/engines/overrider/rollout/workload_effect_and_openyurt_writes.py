@@ -14,13 +14,13 @@ v1alpha1, OpenYurt's webhook fills defaults into the template before it is store
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from fleethook.engines.overrider.render.stored_workload_comparison import (
     MemberDifference,
-    find_differences,
+    find_changes,
     fingerprint,
 )
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
@@ -35,7 +35,7 @@ from fleethook.model.openyurt import (
     REVISION_LABEL,
     YURT_APP_DAEMON,
 )
-from fleethook.workload_schema.defaults import find_default, parse_place, set_defaults
+from fleethook.workload_schema.defaults import set_defaults
 from fleethook.workload_schema.go_structs import Kind, print_workload
 from fleethook.workload_schema.stored_form_and_aliases import encode_workload, normalize_struct
 
@@ -134,7 +134,6 @@ EFFECTS: Final[tuple[EffectName, ...]] = (
 _POD_TEMPLATE: Final = ("spec", "template")
 _REPLICAS: Final = ("spec", "replicas")
 _PAUSED: Final = ("spec", "paused")
-_TERMS: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class Effect(NamedTuple):
@@ -149,85 +148,6 @@ class Effect(NamedTuple):
     """JSON pointers of the changed fields."""
     notes: tuple[str, ...] = ()
     """Remarks, such as that a paused Deployment does not roll yet."""
-
-
-def find_changes(before: JSONObject, after: JSONObject) -> tuple[MemberDifference, ...]:
-    """Return the differences that remain when kube-apiserver has stored ``after`` in place of ``before``.
-
-    Defaults and empty values are no differences; the order of list elements is one. The controller of Deployments
-    compares quantities by value. That of StatefulSets compares the bytes of the pod template (getPatch).
-    """
-    compared = (_compare_only(before), _compare_only(after))
-    if compared[0] == compared[1]:
-        return ()
-    by_text = before.get("kind") == "StatefulSet"
-    return tuple(
-        difference for difference in find_differences(*compared, by_text=by_text) if not is_default(difference)
-    )
-
-
-_IMAGE_PULL_POLICIES: Final = ("IfNotPresent", "Always")
-# Maps and plain structs: an empty one is stored like an absent one.
-_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "resources"})
-
-
-def is_default(difference: MemberDifference) -> bool:
-    """Return whether a difference of a workload vanishes when kube-apiserver stores the requested object.
-
-    The object loses a field that kube-apiserver fills in with the stored value, or it has an empty list, map or null in
-    place of an absent one.
-    """
-    requested, stored = difference.requested, difference.stored
-    if requested is ABSENT and _has_default(parse_place(difference.pointer), stored):
-        return True
-    return _is_nothing(requested, difference.pointer) and _is_nothing(stored, difference.pointer)
-
-
-def _is_nothing(value: Any, pointer: str) -> bool:
-    if value is ABSENT or value is None or value == []:
-        return True
-    return value == {} and pointer.rpartition("/")[2] in _MAPS
-
-
-def _has_default(tokens: tuple[str, ...], stored: Any) -> bool:
-    if tokens[-1] == "imagePullPolicy":
-        return stored in _IMAGE_PULL_POLICIES
-    if tokens[-1] == "serviceAccount":
-        return True  # kube-apiserver copies serviceAccountName into this deprecated field.
-    default = find_default(tokens)
-    return default is not None and stored == default
-
-
-def _compare_only(workload: JSONObject) -> JSONObject:
-    """Return the members of a workload that writers request."""
-    metadata = as_object(workload.get("metadata"))
-    named = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
-    return {"metadata": named, "spec": _drop_empty_terms(as_object(workload.get("spec")))}
-
-
-def _drop_empty_terms(spec: JSON) -> JSON:
-    """Return a spec without a node affinity that has no condition.
-
-    OpenYurt 1.4 writes such terms and fleethook does not (`place` of pool_template_and_placement).
-    """
-    template = as_object(spec.get("template"))
-    pod_spec = as_object(template.get("spec"))
-    part: JSON = pod_spec
-    for token in _TERMS:
-        part = as_object(part).get(token)
-    terms = as_object(part).get("nodeSelectorTerms")
-    if not isinstance(terms, list) or any(terms):
-        return spec
-    kept: JSONObject = _without(pod_spec, _TERMS)
-    return {**spec, "template": {**template, "spec": kept}}
-
-
-def _without(parent: JSON, path: Sequence[str]) -> JSONObject:
-    """Return an object without the member at a path, and without the members that this empties."""
-    name, *rest = path
-    inner = _without(parent[name], rest) if rest else {}
-    remaining = {key: value for key, value in parent.items() if key != name}
-    return {**remaining, name: inner} if inner else remaining
 
 
 def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequence[MemberDifference] = ()) -> Effect:
