@@ -40,7 +40,7 @@ ENGINE: Final = Engine(
     probe=f"{_FOLDER}.commands.overrider_doctor:make_probe",
     doctor=f"{_FOLDER}.commands.overrider_doctor:examine",
     uninstall=f"{_FOLDER}.commands.workload_restoration:restore_all",
-    lint=f"{_FOLDER}.commands.overrider_finding_rows:lint_overriders",
+    lint=f"{_FOLDER}.commands.overrider_lint:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",
 )
 """All that the engine contributes."""

@@ -25,7 +25,7 @@ from fleethook.cli.output.findings_output import has_failures, print_lines
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
+from fleethook.engines.overrider.commands.overrider_lint import check_on_server, make_overrider_row
 from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject
 from fleethook.engines.overrider.rollout.diff_prediction_and_totals import (
     PredictedEffect,
@@ -197,10 +197,6 @@ def diff(
     running = [document.object for document in source.before if key_of(document.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(finding) for finding in check_documents(_select_changed(source), after)]
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.overrider_finding_rows import (  # noqa: PLC0415 - as for `read_source`
-            check_on_server,
-        )
-
         rows += check_on_server(options, source.documents, after, rows, changed=source.changed)
     outcomes = predict(before, after, running, source.changed)
     if subject is not None:

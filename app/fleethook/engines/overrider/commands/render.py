@@ -21,7 +21,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
+from fleethook.engines.overrider.commands.overrider_lint import check_on_server, make_overrider_row
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.list_elements_and_order import Identity, describe_identity, index_elements
@@ -271,10 +271,6 @@ def render(
         rows, size = rendered.rows, len(matrix.cells)
         _PRINTERS[output]([*rendered.previews.values()])
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.overrider_finding_rows import (  # noqa: PLC0415 - as for `read_source`
-            check_on_server,
-        )
-
         rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict):

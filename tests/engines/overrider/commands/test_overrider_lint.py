@@ -7,7 +7,7 @@ import yaml
 
 from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.overrider.commands.overrider_finding_rows import lint_overriders
+from fleethook.engines.overrider.commands.overrider_lint import lint_overriders
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, store_of, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
