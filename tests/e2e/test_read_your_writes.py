@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import trigger
+from fleethook.engines.overrider.controller.workload_writes_and_retries import RequiredVersions
 from fleethook.engines.overrider.subject.owner_and_overrider import find_owner
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.patch import apply
@@ -83,7 +83,7 @@ class Cluster:
         document["metadata"]["namespace"] = self.namespace
         if seen:
             annotations = document["metadata"].setdefault("annotations", {})
-            annotations["LastOverrideTime"] = trigger("2026-06-01T00:00:00Z", overrider=seen)
+            annotations["LastOverrideTime"] = RequiredVersions(seen).write_trigger("2026-06-01T00:00:00Z")
         request = {
             "uid": "u", "operation": operation, "namespace": self.namespace, "object": document,
             "kind": given.get("kind") or {"group": "apps", "version": "v1", "kind": "Deployment"},

@@ -17,8 +17,8 @@ from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import 
     FreshReads,
     ensure_fresh_overrider,
     read_overriders,
-    trigger,
 )
+from fleethook.engines.overrider.controller.workload_writes_and_retries import RequiredVersions
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
@@ -108,7 +108,7 @@ def annotate(**annotations: str) -> dict[str, Any]:
 
 
 def make_triggered(version: str, subject: str = "") -> dict[str, Any]:
-    text = trigger("2026-06-01T00:00:00Z", overrider=version, subject=subject)
+    text = RequiredVersions(version, subject).write_trigger("2026-06-01T00:00:00Z")
     return annotate(LastOverrideTime=text)
 
 

@@ -75,18 +75,6 @@ class LiveSource(Protocol):
         """Read the objects of a selection into the store; raises APIError, UnreachableError."""
 
 
-def trigger(time: str, *, overrider: str, subject: str = "") -> str:
-    """Return the text of the trigger annotation.
-
-    Args:
-        time: The time of the write, RFC 3339. An apiserver calls the webhook only if the text changes.
-        overrider: The resourceVersion of the overrider that the writer has seen, or of its deletion.
-        subject: The resourceVersion of the subject that the writer has seen, ``""`` if the subject did not change.
-    """
-    seen = f"{time} overrider@{overrider}"
-    return f"{seen} subject@{subject}" if subject else seen
-
-
 class FreshReads(NamedTuple):
     """Updates the inputs of reviews in the store."""
 

@@ -11,7 +11,8 @@ The controller watches workloads to find edits, and compares all of them regular
 observe.
 
 The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a
-workload that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
+workload that another client changed. Its own write is no drift. The hash that the write changes queues the subject
+once more, half a second later, for the status. `Backoff` bounds the writes of each workload.
 
 If a kind cannot be listed, only the subjects that depend on it wait. Missing objects would look deleted, so their
 workloads do not change until the kind is read. Without the overriders, the controller does nothing.
@@ -246,8 +247,9 @@ class OverriderController:
         """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
 
         Returns:
-            True if nothing is left to do until an input changes, False if the status could not be written, or the time
-            of the next reconciliation.
+            True if nothing is left to do until an input changes. False if the status could not be written; the queue
+            then tries again after growing pauses. Otherwise, the seconds until the next reconciliation: of the pauses
+            of `Backoff` and of the waits for OpenYurt, the one that ends first.
         """
         if not self._kinds.were_read(binding):
             return True  # `_start_when_read` queues it again.

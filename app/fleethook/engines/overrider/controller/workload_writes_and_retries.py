@@ -18,7 +18,6 @@ from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import Kubern
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import read_pages
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import trigger
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.queue import Scheduler, draw_jitter, sleep
@@ -50,8 +49,17 @@ class RequiredVersions(NamedTuple):
 
     overrider: str
     """The resourceVersion of the overrider, or of its deletion."""
-    subject: str
-    """The resourceVersion of the subject."""
+    subject: str = ""
+    """The resourceVersion of the subject; ``""`` if the subject did not change."""
+
+    def write_trigger(self, time: str) -> str:
+        """Return the text of the trigger annotation, which `FreshReads` of the webhook reads.
+
+        Args:
+            time: The time of the write, RFC 3339. An apiserver calls the webhook only if the text changes.
+        """
+        seen = f"{time} overrider@{self.overrider}"
+        return f"{seen} subject@{self.subject}" if self.subject else seen
 
 
 class WorkloadClient:
@@ -123,7 +131,7 @@ class WorkloadClient:
             key: The workload.
             seen: The versions that the rendering replica must have seen.
         """
-        text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen.overrider, subject=seen.subject)
+        text = seen.write_trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
         body: JSONObject = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
         async with self._slots:
             await self._wait_for_turn()
