@@ -28,6 +28,7 @@ from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import (
     CONFIGURATIONS,
+    WRITE_VERBS,
     describe_state,
     judge_bindings,
     name_configuration,
@@ -275,8 +276,7 @@ class Doctor:
         return [judge_rights(account, missing, len(rights))]
 
 
-_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
-_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in _VERBS)
+_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in WRITE_VERBS)
 _EXPORT_RIGHTS: Final = (
     *_CONTENT,
     ("apis.kcp.io", "apiexports", "get"),

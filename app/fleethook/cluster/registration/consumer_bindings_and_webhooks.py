@@ -24,6 +24,8 @@ from fleethook.model.kcp import API_BINDING, PATH_ANNOTATION, cluster_of
 CONSUMERS_SECRET: Final = "fleethook-consumers"  # noqa: S105 - its name
 """The Secret with the key of the tokens, in the namespace of the server."""
 CONFIGURATIONS: Final = (VALIDATING_CONFIGURATIONS, MUTATING_CONFIGURATIONS)
+WRITE_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
+"""The verbs that the server needs for the configurations in workspaces: those of the claims, and its own rights."""
 
 ResourceName = tuple[str, str]
 """The group and the plural."""

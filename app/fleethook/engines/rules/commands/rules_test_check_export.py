@@ -41,13 +41,10 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cluster.kubernetes.watched_resources import (
-    DISPATCHING,
-    MUTATING_CONFIGURATIONS,
-    VALIDATING_CONFIGURATIONS,
-)
+from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, DISPATCHING
 from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import CONFIGURATIONS, WRITE_VERBS
 from fleethook.cluster.registration.rule_webhooks_and_outage import name_resources
 from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.cluster.store import Store
@@ -91,8 +88,6 @@ def export(
         write_document("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents))
 
 
-_WRITE_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
-"""The verbs of the claims for configurations."""
 _READ_VERBS: Final = ("get", "list", "watch")
 """The verbs of the claims for objects that rules follow."""
 
@@ -106,8 +101,7 @@ def build_export(name: str, followed: Collection[tuple[str, str]]) -> list[JSONO
             needs its identity.
     """
     claims: list[JSONObject] = [
-        {"group": resource.group, "resource": resource.plural, "verbs": [*_WRITE_VERBS]}
-        for resource in (VALIDATING_CONFIGURATIONS, MUTATING_CONFIGURATIONS)
+        {"group": resource.group, "resource": resource.plural, "verbs": [*WRITE_VERBS]} for resource in CONFIGURATIONS
     ]
     claims += [{"group": group, "resource": plural, "verbs": [*_READ_VERBS]} for group, plural in sorted(followed)]
     return [
@@ -259,7 +253,6 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
 def _read_definitions(cluster: KubeconfigContext) -> list[Document]:
     # Commands about files start faster without asyncio.
     from fleethook.cli.inputs.cluster_reader import read_cluster  # noqa: PLC0415
-    from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS  # noqa: PLC0415
 
     return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context)
 
