@@ -12,7 +12,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import compile_steps
 from fleethook.engines.overrider.plan import plan_and_digest
 from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.subject_and_pools import SetSelections, is_v1beta1, topology
 from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings
 from fleethook.model.admission import AdmissionRequest, Response

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from benchmarks import reviews
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.server.reviews.review_codec import decode_review

@@ -2,7 +2,7 @@ from typing import Any
 
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 

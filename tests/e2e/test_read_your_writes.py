@@ -12,7 +12,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.engines.overrider.controller.workload_writes_and_retries import RequiredVersions
-from fleethook.engines.overrider.subject.owner_and_overrider import find_owner
+from fleethook.engines.overrider.subject.workload_owner import find_owner
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.patch import apply
 from fleethook.settings import Settings

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.stored_workload_comparison import detect_drift
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
 from fleethook.model.admission import Response
 from fleethook.patch import apply

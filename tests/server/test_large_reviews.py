@@ -23,7 +23,7 @@ from fleethook.engines.overrider.rules.schema_and_binding_rules import (
     pools_to_check,
 )
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
-from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import find_subject
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed

@@ -12,7 +12,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.work.queue import sleep
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
 from tests.engines.overrider.apiserver import Apiserver, path_of

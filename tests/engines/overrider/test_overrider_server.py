@@ -17,7 +17,7 @@ from fleethook.engines.overrider.overrider_server import (
 )
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import Leadership
 from fleethook.server.protocol.bodies import Reply

@@ -18,7 +18,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import FreshReads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
 from fleethook.work.queue import sleep

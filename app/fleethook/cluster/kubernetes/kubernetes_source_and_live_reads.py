@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError
 from fleethook.cluster.kubernetes.informer_and_backoff import ABSENT_SECONDS, Informer
@@ -28,6 +28,25 @@ _SLICE: Final = 100
 # A part of the five seconds that kube-apiserver waits for the webhook.
 _LIVE_SECONDS: Final = 2.0
 _BAD_REQUEST: Final = 400
+
+
+class LiveSource(Protocol):
+    """A source whose watch can be awaited, and which can be read directly."""
+
+    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
+        """Return the reason why the store does not have these kinds yet, ``""`` if it has them."""
+
+    def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
+        """Return whether the store may lack a change of that kind up to ``resource_version``."""
+
+    async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
+        """Wait until the store has all changes up to ``resource_version``; return whether it has them."""
+
+    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
+        """Read one object into the store; raises APIError, UnreachableError."""
+
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
+        """Read the objects of a selection into the store; raises APIError, UnreachableError."""
 
 
 class KubernetesSource:

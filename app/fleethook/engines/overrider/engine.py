@@ -25,7 +25,7 @@ ENGINE: Final = Engine(
     system="OpenYurt",
     server=f"{_FOLDER}.overrider_server:OverriderServer",
     resources=f"{_FOLDER}.overrider_server:list_resources",
-    indexes=f"{_FOLDER}.subject.owner_and_overrider:INDEXES",
+    indexes=f"{_FOLDER}.subject.bound_overriders:INDEXES",
     settings=f"{_FOLDER}.overrider_settings:OverriderSettings",
     commands={
         "render": CommandSpec(

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.followed_objects import Cluster, Followed
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import LiveSource
 from fleethook.cluster.kubernetes.watched_resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.registration.paths import (
@@ -25,7 +26,6 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import (
     CATCH_UP_SECONDS,
     FreshReads,
-    LiveSource,
     ensure_fresh_overrider,
 )
 from fleethook.engines.overrider.admission.overrider_admission import (

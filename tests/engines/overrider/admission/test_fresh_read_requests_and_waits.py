@@ -13,13 +13,10 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import (
-    FreshReads,
-    ensure_fresh_overrider,
-    read_overriders,
-)
+from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import FreshReads, ensure_fresh_overrider
 from fleethook.engines.overrider.controller.workload_writes_and_retries import RequiredVersions
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.subject.bound_overriders import read_overriders
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.work.threads_and_gc import Worker

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OwnerWaits, is_behind
+from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, yurt_app_set
 from tests.builders import rendered as render_elsewhere
@@ -276,32 +276,3 @@ async def test_a_reconciliation_that_a_timer_starts_too_early_is_followed_by_ano
     await waits.wait_for_owner(at)
     now[0] = 10.051
     assert (waits.is_late(at), waits.next_time(at)) == (False, 10.05)
-
-
-NOT_CREATED = [{"type": "PoolProvisioned", "status": "False", "reason": "Error"}]
-
-
-@pytest.mark.parametrize(
-    ("status", "lacks_pools", "behind"),
-    [
-        ({"observedGeneration": 3}, True, False),
-        ({"observedGeneration": 2}, False, True),
-        ({}, True, False),
-        ({"observedGeneration": "?"}, True, False),
-        ({"observedGeneration": 3, "conditions": REFUSED}, False, True),
-        ({"observedGeneration": 3, "conditions": [{**REFUSED[0], "status": "True"}]}, True, False),
-        ({"observedGeneration": 3, "conditions": NOT_CREATED}, True, True),
-        ({"observedGeneration": 3, "conditions": NOT_CREATED}, False, False),
-    ],
-)
-def test_the_status_shows_whether_the_controller_has_written_all_workloads(
-    status: dict[str, Any], lacks_pools: bool, behind: bool
-) -> None:
-    subject = yurt_app_set()
-    subject["metadata"]["generation"] = 3
-    assert is_behind({**subject, "status": status}, lacks_pools=lacks_pools) is behind
-
-
-def test_a_condition_of_openyurt_1_4_does_not_count_after_an_upgrade() -> None:
-    upgraded = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1", "status": {"conditions": REFUSED}}
-    assert not is_behind(upgraded, lacks_pools=True)

@@ -1,9 +1,9 @@
 from pathlib import Path
 from typing import Any
 
-from fleethook.engines.overrider.controller.drift_and_action import Action, Decision
-from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND, Gaps, Result, bound, rendered
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND, Gaps, bound, rendered
+from fleethook.engines.overrider.controller.workload_decision import Action, Decision, Result
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, overrider
 

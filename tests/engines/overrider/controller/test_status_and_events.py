@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.engines.overrider.controller.drift_and_action import Decision
-from fleethook.engines.overrider.controller.overrider_conditions import Result, rendered
+from fleethook.engines.overrider.controller.overrider_conditions import rendered
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.engines.overrider.controller.status_and_events import build_status
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.controller.workload_decision import Decision, Result
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider
 from tests.engines.overrider.controller.test_openyurt_renderer_and_definition import OURS, upstream

@@ -10,8 +10,8 @@ from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import collect_state
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import node_pool, overrider, pool, store_of, workload, yurt_app_daemon, yurt_app_set

@@ -4,7 +4,8 @@ from typing import Any
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.workload_owner import WORKLOAD_INDEXES
 from fleethook.model.openyurt import YURT_APP_SET
 
 DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")

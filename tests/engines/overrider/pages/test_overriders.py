@@ -28,7 +28,8 @@ from fleethook.engines.overrider.pages.overriders import (
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.workload_owner import WORKLOAD_INDEXES
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke

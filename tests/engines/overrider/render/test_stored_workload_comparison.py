@@ -7,14 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.list_elements_and_order import ABSENT
 from fleethook.engines.overrider.render.stored_workload_comparison import (
+    NO_DRIFT,
+    Drift,
     MemberDifference,
+    detect_drift,
     find_changes,
     find_differences,
     fingerprint,
 )
-from tests.builders import container, workload
+from tests.builders import container, entry, image, overrider, rendered, store_of, workload, yurt_app_set
 from tests.hypothesis_profiles import examples
 
 POD = "/spec/template/spec"
@@ -167,3 +171,38 @@ def test_an_empty_node_affinity_of_openyurt_is_no_change() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
     empty = deployment(affinity={"nodeAffinity": required})
     assert find_changes(empty, deployment()) == find_changes(deployment(), empty) == ()
+
+
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def find_drift(document: dict[str, Any], *objects: dict[str, Any]) -> Drift:
+    return detect_drift(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+
+
+def test_a_rendered_workload_has_no_drift() -> None:
+    assert find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == NO_DRIFT
+
+
+def test_the_drift_of_an_edit_has_its_path() -> None:
+    edited = rendered(workload(), yurt_app_set(), RULE)
+    edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
+    assert find_drift(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
+
+
+def test_a_workload_that_is_being_deleted_has_no_drift() -> None:
+    going = workload()
+    going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert find_drift(going, yurt_app_set(), RULE) == NO_DRIFT
+
+
+@pytest.mark.parametrize(
+    ("written", "stored", "same"),
+    [("0.5", "500m", True), ("1000m", "1", True), ("1024Mi", "1Gi", True), ("1", "2", False)],
+)
+def test_equal_quantities_are_no_drift(written: str, stored: str, same: bool) -> None:
+    resources = {"limits": {"cpu": written}}
+    subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(resources=resources)]}})
+    kept = rendered(workload(), subject, RULE)
+    kept["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": stored}}
+    assert find_drift(kept, subject, RULE).is_in_sync is same

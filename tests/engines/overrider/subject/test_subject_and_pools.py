@@ -7,10 +7,11 @@ import pytest
 from fleethook.engines.overrider.subject.subject_and_pools import (
     PoolSelection,
     SetSelections,
+    absent_pools,
     describe_lack_of_pools,
+    is_behind,
     pools_of_subject,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import node_pool, store_of, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
 
@@ -79,3 +80,43 @@ def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
     )
     del subject["spec"]["nodepoolSelector"]
     assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()).endswith("no node pool: spec.nodepoolSelector is empty")
+
+
+def beta(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "demo"}, "spec": spec}
+
+
+def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
+    store = store_of(node_pool("b"))
+    subject = beta(pools=["c", "b", "a", "c", 7, ""])
+    assert absent_pools(subject, cluster="", store=store) == ("c", "a")
+
+
+REFUSED = [{"type": "PoolUpdated", "status": "False", "reason": "Error"}]
+NOT_CREATED = [{"type": "PoolProvisioned", "status": "False", "reason": "Error"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "lacks_pools", "behind"),
+    [
+        ({"observedGeneration": 3}, True, False),
+        ({"observedGeneration": 2}, False, True),
+        ({}, True, False),
+        ({"observedGeneration": "?"}, True, False),
+        ({"observedGeneration": 3, "conditions": REFUSED}, False, True),
+        ({"observedGeneration": 3, "conditions": [{**REFUSED[0], "status": "True"}]}, True, False),
+        ({"observedGeneration": 3, "conditions": NOT_CREATED}, True, True),
+        ({"observedGeneration": 3, "conditions": NOT_CREATED}, False, False),
+    ],
+)
+def test_the_status_shows_whether_the_controller_has_written_all_workloads(
+    status: dict[str, Any], lacks_pools: bool, behind: bool
+) -> None:
+    subject = yurt_app_set()
+    subject["metadata"]["generation"] = 3
+    assert is_behind({**subject, "status": status}, lacks_pools=lacks_pools) is behind
+
+
+def test_a_condition_of_openyurt_1_4_does_not_count_after_an_upgrade() -> None:
+    upgraded = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1", "status": {"conditions": REFUSED}}
+    assert not is_behind(upgraded, lacks_pools=True)

@@ -31,8 +31,9 @@ from fleethook.engines.overrider.render.workload_render_and_name_conflicts impor
     has_template,
     select_plan,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
+from fleethook.engines.overrider.subject.workload_owner import Binding, Owner, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind

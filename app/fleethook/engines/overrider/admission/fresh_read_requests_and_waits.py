@@ -19,25 +19,21 @@ import asyncio
 import logging
 import re
 from collections.abc import Coroutine, Iterable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.watched_resources import FieldSelection
+from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import LiveSource
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.fresh_read_decision import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    Binding,
-    find_binding,
-    overriders_of,
-    select_overriders,
-)
+from fleethook.engines.overrider.subject.bound_overriders import find_binding, read_overriders, select_overriders
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -54,25 +50,6 @@ _SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
 CATCH_UP_SECONDS: Final = 1.0
 # Together with the wait before, four seconds of the webhook's timeout of five.
 _READ_SECONDS: Final = 3.0
-
-
-class LiveSource(Protocol):
-    """A source whose watch can be awaited, and which can be read directly."""
-
-    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
-        """Return the reason why the store does not have these kinds yet, ``""`` if it has them."""
-
-    def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
-        """Return whether the store may lack a change of that kind up to ``resource_version``."""
-
-    async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
-        """Wait until the store has all changes up to ``resource_version``; return whether it has them."""
-
-    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Read one object into the store; raises APIError, UnreachableError."""
-
-    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
-        """Read the objects of a selection into the store; raises APIError, UnreachableError."""
 
 
 class FreshReads(NamedTuple):
@@ -138,32 +115,6 @@ class FreshReads(NamedTuple):
         if kind == NODE_POOL:
             return self.live.read_one(kind, cluster=cluster, namespace="", name=pool)
         return self.live.read_one(kind, cluster=cluster, namespace=namespace, name=owner.name)
-
-
-async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSource) -> None:
-    """Read the overriders of a subject into the store; raises APIError, UnreachableError.
-
-    A subject has one overrider, so a known one that still exists makes a list unnecessary. etcd answers a read by name
-    at once. kube-apiserver answers a list from its watch cache, after the next progress notification of etcd, which it
-    requests every 100 ms (k8s.io/apiserver, pkg/storage/cacher/progress, since Kubernetes 1.31).
-
-    Two concurrent creates can pass validation. If they have the same creationTimestamp, and the later one has the
-    smaller name, it is in effect. A review within the delay of the watch then uses the other one, and the controller
-    renders the workload again.
-    """
-    if known := _find_names(subject, store):
-        cluster, _, namespace, _ = subject
-        reads = [live.read_one(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace, name=name) for name in known]
-        await asyncio.gather(*reads)
-        if _find_names(subject, store) == known:
-            return
-    await live.read_selected(
-        select_overriders(subject.namespace, subject.group_kind.kind, subject.name), cluster=subject.cluster
-    )
-
-
-def _find_names(subject: Binding, store: StoreView) -> list[str]:
-    return [one["metadata"]["name"] for one in overriders_of(store, subject)]
 
 
 async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:

@@ -23,7 +23,7 @@ from fleethook.engines.overrider.rules.schema_and_binding_rules import (
     read_inputs,
     read_name,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause

@@ -31,7 +31,7 @@ from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.schema_and_binding_rules import pools_to_check
-from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject, find_subject
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.engines.overrider.template.template_builder import workload_kinds

@@ -32,7 +32,7 @@ from fleethook.engines.overrider.render.workload_render_and_name_conflicts impor
     render_selected,
     select_plan,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner
+from fleethook.engines.overrider.subject.workload_owner import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response

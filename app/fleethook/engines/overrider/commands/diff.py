@@ -35,7 +35,7 @@ from fleethook.engines.overrider.rollout.diff_prediction_and_totals import (
 )
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import EFFECTS
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import counted, list_names, suggestion
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS

@@ -39,7 +39,7 @@ from fleethook.engines.overrider.rollout.pool_previews_and_changes import (
     preview,
 )
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind, guess_plural

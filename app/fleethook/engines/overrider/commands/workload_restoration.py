@@ -26,7 +26,8 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render
-from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.workload_owner import find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION

@@ -5,11 +5,11 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import is_behind
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.plan.plan_cache import same_input
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding, overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
+from fleethook.engines.overrider.subject.bound_overriders import find_binding, overriders_of
+from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, is_behind
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER

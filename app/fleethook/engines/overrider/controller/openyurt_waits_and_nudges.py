@@ -15,11 +15,10 @@ from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, is_behind, reports_refusal
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.model.openyurt import API_VERSION
+from fleethook.model.json import JSON, JSONObject
 
 _log: Final = logging.getLogger(__name__)
 
@@ -185,36 +184,3 @@ def _describe_lack(at: SubjectState) -> str:
     if not at.missing:
         return "workloads lack its template"
     return f"there is no workload in node pool {list_names(at.missing, most=_MAX_NAMED)}"
-
-
-def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
-    """Return whether the subject's controller reports that it has not written all workloads.
-
-    OpenYurt 1.5 and later report a generation as observed when all workloads are written (v1.7.0, yurtappset:
-    Reconcile). OpenYurt 1.4 does so too if a write was refused.
-
-    Args:
-        subject: The subject.
-        lacks_pools: Whether a node pool has no workload.
-    """
-    observed = as_object(subject.get("status")).get("observedGeneration")
-    generation = subject["metadata"].get("generation")
-    if isinstance(observed, int) and isinstance(generation, int) and observed < generation:
-        return True
-    return reports_refusal(subject, lacks_pools=lacks_pools)
-
-
-def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
-    """Return whether the controller of OpenYurt 1.4 reports a refused write, which it does not retry.
-
-    Source: v1.4.4, pkg/yurtmanager/controller/yurtappset: managePools.
-
-    Args:
-        subject: The subject.
-        lacks_pools: Whether a node pool has no workload. The condition of a refused creation may outlive the pool.
-    """
-    if subject.get("apiVersion") != API_VERSION:
-        return False
-    conditions = list_objects(as_object(subject.get("status")).get("conditions"))
-    failed = {condition.get("type") for condition in conditions if condition.get("status") == "False"}
-    return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)

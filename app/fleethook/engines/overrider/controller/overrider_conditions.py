@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions_and_events import Condition, Status
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.controller.drift_and_action import Action, Decision
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.controller.workload_decision import Result
 from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
@@ -137,33 +137,6 @@ def describe_orphans(orphans: Sequence[str]) -> str:
     text = f"{len(orphans)} rendered workloads have no owner any more and keep their overrides"
     remedy = f"delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
     return f"{text}: {named}; {remedy}"
-
-
-class Result(NamedTuple):
-    """The state of one workload."""
-
-    pool: str
-    kind: str
-    workload: str
-    hash: str
-    """The expected value of ``fleethook.io/rendered``, ``""`` if no entry applies to the pool."""
-    generation: int
-    decision: Decision
-
-    @property
-    def error(self) -> str:
-        """The error, ``""`` if the workload is rendered."""
-        return self.decision.problem
-
-    @property
-    def waits(self) -> bool:
-        """Whether the only error is that the owner's controller must write first."""
-        return self.decision.action is Action.WAIT
-
-    @property
-    def counts(self) -> bool:
-        """Whether the overrider applies to this workload, or an error is to be reported."""
-        return bool(self.hash or self.error)
 
 
 def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Condition:

@@ -31,21 +31,13 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.admission.fresh_read_requests_and_waits import read_overriders
 from fleethook.engines.overrider.controller.affected_subjects import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OWNER_SECONDS, OwnerWaits
-from fleethook.engines.overrider.controller.overrider_conditions import (
-    NO_GAPS,
-    Result,
-    bound,
-    conflicts,
-    rendered,
-    unrendered,
-)
-from fleethook.engines.overrider.controller.status_and_events import StatusReporter
-from fleethook.engines.overrider.controller.subject_convergence import Converger, ConvergeResult
+from fleethook.engines.overrider.controller.status_and_events import StatusReporter, SubjectFacts
+from fleethook.engines.overrider.controller.subject_convergence import Converger
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state
+from fleethook.engines.overrider.controller.workload_decision import Result
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     WRITES_PER_SECOND,
@@ -53,7 +45,8 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     RequiredVersions,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of, read_overriders
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -261,15 +254,18 @@ class OverriderController:
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at = await self._observe(binding)
             targets, known = await self._converger.find_targets(at, waits=waits)
-        outcomes = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
-        self._waits.note(binding, waiting=any(converge_result.result.waits for converge_result in outcomes))
-        await self._report_reverts(at, outcomes)
-        await self._report_scales(at, outcomes)
-        await self._report_orphans(at)
-        reported = await self._report(at, [outcome.result for outcome in outcomes])
-        if not any(converge_result.result.error for converge_result in outcomes):
+        results = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
+        self._waits.note(binding, waiting=any(result.waits for result in results))
+        facts = SubjectFacts(
+            late=self._waits.is_late(at),
+            orphans=self._waits.find_orphans(at),
+            conflict=self._openyurt_conflict(),
+            gone=self._handlers.gone.get(binding),
+        )
+        reported = await self._reporter.report_subject(at, results, facts, find_workload=self.workloads.get)
+        if not any(result.error for result in results):
             self._handlers.gone.pop(binding, None)
-        return self._next_reconcile(at, outcomes) if reported else False
+        return self._next_reconcile(at, results) if reported else False
 
     async def _observe(self, binding: Binding) -> SubjectState:
         return await collect_state(binding, store=self._objects, workloads=self.workloads)
@@ -300,53 +296,14 @@ class OverriderController:
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).progress.changed)
         return RequiredVersions(overrider, _version(at.subject))
 
-    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> Worked:
+    def _next_reconcile(self, at: SubjectState, results: Sequence[Result]) -> Worked:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
-        retry = min((outcome.again for outcome in outcomes if outcome.again is not None), default=_NEVER)
+        retry = min((result.again for result in results if result.again is not None), default=_NEVER)
         wait = self._waits.next_time(at)
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
-
-    async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
-        stored = True
-        late, orphans = self._waits.is_late(at), self._waits.find_orphans(at)
-        others = conflicts(self._openyurt_conflict())
-        for overrider in at.overriders:
-            is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
-            of_this: Sequence[Result] = []
-            gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
-            if is_bound.status == "True":
-                of_this = results
-                gaps = at.gaps(overrider, overdue=late, orphans=orphans, store=self._objects)
-                found = rendered(results, gaps)
-            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
-        return stored
-
-    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
-        reverted = [outcome.result for outcome in outcomes if outcome.had and not outcome.result.counts]
-        about = at.effective or self._handlers.gone.get(at.binding) or at.subject
-        if reverted and about is not None:
-            await self._reporter.record_reverts(at.binding, about, reverted)
-
-    async def _report_scales(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
-        """Write an event about each workload whose scale was undone, because its overrider sets the replicas."""
-        for result in (outcome.result for outcome in outcomes if outcome.result.decision.undone_scale):
-            key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)
-            if (workload := self.workloads.get(key)) is not None:
-                text = result.decision.undone_scale
-                await self._reporter.record_scale(at.binding, result.kind, workload, text)
-
-    async def _report_orphans(self, at: SubjectState) -> None:
-        """Report the workloads that keep the overrides of a deleted overrider.
-
-        To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
-        the undo knows only the members that the template does not have.
-        """
-        gone, orphans = self._handlers.gone.get(at.binding), self._waits.find_orphans(at)
-        if gone is not None and orphans and not at.overriders:
-            await self._reporter.record_orphans(at.binding, gone, orphans)
 
 
 def _version(document: JSONObject | None) -> str:

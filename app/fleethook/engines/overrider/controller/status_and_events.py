@@ -14,7 +14,7 @@ from fleethook.cluster.conditions_and_events import Condition, EventRecorder, Ob
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.store import StoreView
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
     DEFINITION_NAME,
     find_dropped_members,
@@ -25,15 +25,22 @@ from fleethook.engines.overrider.controller.overrider_conditions import (
     NO_GAPS,
     RENDERED,
     Gaps,
-    Result,
+    bound,
+    conflicts,
     count_workloads,
     describe_orphans,
+    rendered,
+    unrendered,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.controller.subject_state import SubjectState
+from fleethook.engines.overrider.controller.workload_decision import Result
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.subject.subject_and_pools import describe_lack_of_pools
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
-from fleethook.model.gvk import DEFINITION
+from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
+from fleethook.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_OVERRIDER
 
 _MAX_POOLS: Final = 1_000
 
@@ -87,6 +94,19 @@ class _Sent(NamedTuple):
     """The status that the apiserver stored, which lacks a part."""
 
 
+class SubjectFacts(NamedTuple):
+    """What a report says about a subject beside its workloads."""
+
+    late: bool
+    """Whether the subject's controller had enough time to create the workloads."""
+    orphans: Sequence[str]
+    """The workloads without an owner, for messages."""
+    conflict: str
+    """The reason why OpenYurt's own rendering interferes, ``""`` if it does not."""
+    gone: JSONObject | None
+    """The deleted overrider of the subject."""
+
+
 class StatusReporter:
     """Writes statuses and events to the apiserver."""
 
@@ -103,7 +123,7 @@ class StatusReporter:
         Args:
             connection: The connection to the apiserver.
             source: The informers of overriders.
-            store: The CustomResourceDefinitions.
+            store: The node pools and the CustomResourceDefinitions.
             now: Returns the time.
         """
         self._connection: Final = connection
@@ -117,6 +137,85 @@ class StatusReporter:
     def forget(self) -> None:
         """Write each status again at the next report, because another definition may store more of it."""
         self._sent.clear()
+
+    async def report_subject(
+        self,
+        at: SubjectState,
+        results: Sequence[Result],
+        facts: SubjectFacts,
+        *,
+        find_workload: Callable[[ObjectKey], PartialObject | None],
+    ) -> bool:
+        """Write the events about a subject's workloads, and the status of its overriders.
+
+        Args:
+            at: The subject.
+            results: The states of its workloads.
+            facts: What else the report says.
+            find_workload: Returns a workload, None if it is gone.
+
+        Returns:
+            Whether each stored status is up to date.
+        """
+        await self._report_reverts(at, results, facts.gone)
+        await self._report_scales(at, results, find_workload)
+        # To remove the overrides of orphans, the controller would need the template of the render. It is gone with the
+        # owner, and the undo knows only the members that the template does not have.
+        if facts.gone is not None and facts.orphans and not at.overriders:
+            message = describe_orphans(facts.orphans)
+            await self.record_event(at.binding, facts.gone, "Warning", "OrphanedWorkloads", message)
+        stored, others = True, conflicts(facts.conflict)
+        for overrider in at.overriders:
+            is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
+            of_this: Sequence[Result] = []
+            gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else facts.orphans)
+            if is_bound.status == "True":
+                of_this = results
+                gaps = self._find_gaps(at, overrider, facts)
+                found = rendered(results, gaps)
+            stored &= await self.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
+        return stored
+
+    async def _report_reverts(self, at: SubjectState, results: Sequence[Result], gone: JSONObject | None) -> None:
+        """Write an event that names the workloads that match their template again."""
+        reverted = [result for result in results if result.had and not result.counts]
+        about = at.effective or gone or at.subject
+        if reverted and about is not None:
+            names = [f"{result.workload} in {result.pool}" for result in reverted]
+            text = f"reverted to their template: {list_names(names, most=_MAX_NAMED_REVERTED)}"
+            await self.record_event(at.binding, about, "Normal", "Reverted", text)
+
+    async def _report_scales(
+        self, at: SubjectState, results: Sequence[Result], find_workload: Callable[[ObjectKey], PartialObject | None]
+    ) -> None:
+        """Write an event about each workload whose scale was undone, because its overrider sets the replicas."""
+        for result in (result for result in results if result.decision.undone_scale):
+            key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)
+            if (workload := find_workload(key)) is not None:
+                about = {"name": workload.name, "namespace": workload.namespace, "uid": workload.uid}
+                document: JSONObject = {"apiVersion": "apps/v1", "kind": result.kind, "metadata": about}
+                text = result.decision.undone_scale
+                await self.record_event(at.binding, document, "Warning", "ScaleUndone", text)
+
+    def _find_gaps(self, at: SubjectState, overrider: JSONObject, facts: SubjectFacts) -> Gaps:
+        """Return the pools that an overrider selects and that have no workload to render."""
+        selection = EntrySelection(overrider.get("entries") if at.missing or at.other_version else None)
+
+        def is_selected(pool: str) -> bool:
+            return selection.any_applies(pool, self._store.get(at.binding.cluster, NODE_POOL, "", pool))
+
+        subject, kind = at.subject or {}, at.binding.group_kind
+        return Gaps(
+            missing=tuple(filter(is_selected, at.missing)),
+            overdue=facts.late,
+            other_version=tuple(sorted(filter(is_selected, at.other_version))),
+            subject=f"{kind.kind} {at.binding.name}",
+            read_version=str(subject.get("apiVersion") or ""),
+            no_pools="" if at.pools or not subject else describe_lack_of_pools(kind, subject, at.absent_pools),
+            absent_pools=at.absent_pools,
+            no_controller=at.no_controller,
+            orphans=tuple(facts.orphans),
+        )
 
     async def report(
         self,
@@ -200,22 +299,6 @@ class StatusReporter:
         """Write an event about an overrider or a subject."""
         scope = self._source.scope(binding.cluster)
         await self._recorder.record(_make_reference(about), level, reason, message, scope=scope)
-
-    async def record_reverts(self, binding: Binding, about: JSONObject, reverted: Sequence[Result]) -> None:
-        """Write an event that names the workloads that match their template again."""
-        names = [f"{result.workload} in {result.pool}" for result in reverted]
-        text = f"reverted to their template: {list_names(names, most=_MAX_NAMED_REVERTED)}"
-        await self.record_event(binding, about, "Normal", "Reverted", text)
-
-    async def record_scale(self, binding: Binding, kind: str, workload: PartialObject, text: str) -> None:
-        """Write an event about a workload whose scale was undone."""
-        about = {"name": workload.name, "namespace": workload.namespace, "uid": workload.uid}
-        document: JSONObject = {"apiVersion": "apps/v1", "kind": kind, "metadata": about}
-        await self.record_event(binding, document, "Warning", "ScaleUndone", text)
-
-    async def record_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
-        """Write an event that names the workloads that keep the overrides of a deleted overrider."""
-        await self.record_event(binding, about, "Warning", "OrphanedWorkloads", describe_orphans(orphans))
 
 
 def _read_conditions(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:

@@ -1,6 +1,6 @@
 """Converges workloads to the state that their overrider requests, with as few writes as possible.
 
-`fleethook.engines.overrider.controller.drift_and_action` decides, and this module sends the requests.
+`fleethook.engines.overrider.controller.workload_decision` decides, and this module sends the requests.
 
 The controller touches a workload whose hash differs from the hash of its plan, or that differs in another way, which a
 read of the workload must confirm. If the webhook has rendered that write, and the answer still differs, then the
@@ -13,29 +13,31 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
-from fleethook.engines.overrider.controller.drift_and_action import (
+from fleethook.engines.overrider.controller.subject_state import SubjectState
+from fleethook.engines.overrider.controller.workload_decision import (
     Action,
     Decision,
+    Result,
     accept,
     decide,
     decide_after_write,
-    plan_workload,
     retry,
 )
-from fleethook.engines.overrider.controller.overrider_conditions import Result
-from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     MAX_CONCURRENT_OF_SUBJECT,
     Backoff,
     RequiredVersions,
 )
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
-from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, TWEAKS_ANNOTATION
+from fleethook.engines.overrider.subject.workload_owner import hash_of, pool_of
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.work.threads_and_gc import Worker
 
@@ -54,16 +56,6 @@ class TouchTarget(NamedTuple):
     """The hash in its annotation before."""
     undone_scale: str
     """`Drift.scale` before the touch."""
-
-
-class ConvergeResult(NamedTuple):
-    """The result of one workload's reconciliation."""
-
-    result: Result
-    had: str
-    """The hash in its annotation before."""
-    again: float | None = None
-    """The time of the next attempt, None to wait for a change."""
 
 
 class Converger:
@@ -96,7 +88,7 @@ class Converger:
         self._worker: Final = worker
         self._time: Final = time
 
-    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[TouchTarget], list[ConvergeResult]]:
+    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[TouchTarget], list[Result]]:
         """Return the workloads of a subject to touch, and the outcomes of all others.
 
         Args:
@@ -104,7 +96,7 @@ class Converger:
             waits: Whether the controller of the subject shall write first.
         """
         targets: list[TouchTarget] = []
-        known: list[ConvergeResult] = []
+        known: list[Result] = []
         for number, key in enumerate(at.keys, 1):
             while isinstance(outcome := self._find_target(key, at, waits=waits), LongCompilation):
                 await self._worker.run("", outcome.run)
@@ -118,7 +110,7 @@ class Converger:
 
     def _find_target(
         self, key: ObjectKey, at: SubjectState, *, waits: bool
-    ) -> TouchTarget | ConvergeResult | LongCompilation | None:
+    ) -> TouchTarget | Result | LongCompilation | None:
         """Return the target of a workload, the outcome if it needs no write now, or None if no override applies.
 
         If compiling its plan would block the event loop, return the compilation.
@@ -127,14 +119,13 @@ class Converger:
         if workload is None or workload.deleting:
             return None
         had = hash_of(workload)
-        plan, problem, compilation = plan_workload(
-            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans
-        )
-        if compilation is not None:
-            return compilation
-        if plan is None:
+        try:
+            plan = self._find_plan(workload, at, kind)
+        except RenderError as error:
             # A workload that cannot be rendered keeps its hash.
-            return self._report(key, Decision(problem=problem), digest=had, had=had) if problem else None
+            return self._report(key, Decision(problem=str(error)), digest=had, had=had)
+        if plan is None or isinstance(plan, LongCompilation):
+            return plan
         drift = self._workloads.drifts.find(key)
         decision = decide(
             at.binding,
@@ -152,26 +143,42 @@ class Converger:
             decision = Decision(Action.RETRY, self._backoff.problem(key) or known.problem)
         return self._report(key, decision, digest=plan.digest, had=had, again=again)
 
+    def _find_plan(self, workload: PartialObject, at: SubjectState, kind: str) -> PoolPlan | LongCompilation | None:
+        """Return the plan of a workload, or its compilation if that would block the event loop; raises RenderError.
+
+        None if the subject is gone, or has no valid template for the workload: no override applies then, and the
+        garbage collector or the subject's controller removes the workload.
+        """
+        subject, cluster = self._store.get(*at.binding), at.binding.cluster
+        if subject is None:
+            return None
+        kept_tweaks, pool = str(workload.annotations.get(TWEAKS_ANNOTATION) or ""), pool_of(workload)
+        try:
+            return self._plans.find(
+                at.binding.group_kind, subject, at.effective, kind=kind, pool=pool, cluster=cluster, store=self._store,
+                kept_tweaks=kept_tweaks,
+            )  # fmt: skip
+        except SubjectError:
+            return None
+
     def _report(
         self, key: ObjectKey, decision: Decision, *, digest: str, had: str, again: float | None = None
-    ) -> ConvergeResult | None:
+    ) -> Result | None:
         """Return the outcome for the status, None if the workload is gone."""
         workload = self._workloads.get(key)
         if workload is None:
             return None
-        kind = key.group_kind.kind
-        return ConvergeResult(
-            Result(pool_of(workload), kind, key.name, digest, workload.generation, decision), had, again
-        )
+        kind, pool = key.group_kind.kind, pool_of(workload)
+        return Result(pool, kind, key.name, digest, workload.generation, decision, had, again)
 
-    async def converge_all(self, targets: Sequence[TouchTarget], seen: RequiredVersions) -> list[ConvergeResult]:
+    async def converge_all(self, targets: Sequence[TouchTarget], seen: RequiredVersions) -> list[Result]:
         """Touch each of these workloads, which `find_targets` has found.
 
         Args:
             targets: The workloads.
             seen: The versions of the inputs that the rendering replica needs.
         """
-        outcomes: list[ConvergeResult | None] = [None] * len(targets)
+        outcomes: list[Result | None] = [None] * len(targets)
         waiting = iter(enumerate(targets))
 
         async def converge_next() -> None:
@@ -183,7 +190,7 @@ class Converger:
                 tasks.create_task(converge_next())
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> ConvergeResult | None:
+    async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> Result | None:
         key, again = target.key, None
         try:
             decision = await self._attempt(target, seen)

@@ -6,21 +6,19 @@ from typing import NamedTuple
 
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.controller.overrider_conditions import Gaps, find_no_controller
+from fleethook.engines.overrider.controller.overrider_conditions import find_no_controller
 from fleethook.engines.overrider.controller.workload_watch import Workloads
-from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.subject.owner_and_overrider import (
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
+from fleethook.engines.overrider.subject.subject_and_pools import absent_pools, pools_of_subject
+from fleethook.engines.overrider.subject.workload_owner import (
     Binding,
-    Owner,
+    Orphan,
     find_owner_in,
     hash_of,
-    overriders_of,
+    is_former,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_and_pools import describe_lack_of_pools, pools_of_subject
-from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import NODE_POOL
 
 # Workloads between two turns of other requests, at some 3 µs each.
 _SORTED_AT_ONCE = 500
@@ -59,34 +57,6 @@ class SubjectState(NamedTuple):
     def name(self) -> str:
         """The name of the subject for messages."""
         return f"{self.binding.group_kind.kind} {self.binding.namespace}/{self.binding.name}"
-
-    def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str], store: StoreView) -> Gaps:
-        """Return the pools that an overrider selects and that have no workload to render.
-
-        Args:
-            overrider: The overrider whose entries select pools.
-            overdue: Whether the subject's controller had enough time to create the workloads.
-            orphans: The names of orphans for messages.
-            store: The NodePools.
-        """
-        lacking = self.missing or self.other_version
-        selection = EntrySelection(overrider.get("entries") if lacking else None)
-
-        def is_selected(pool: str) -> bool:
-            return selection.any_applies(pool, store.get(self.binding.cluster, NODE_POOL, "", pool))
-
-        subject, kind = self.subject or {}, self.binding.group_kind
-        return Gaps(
-            missing=tuple(filter(is_selected, self.missing)),
-            overdue=overdue,
-            other_version=tuple(sorted(filter(is_selected, self.other_version))),
-            subject=f"{kind.kind} {self.binding.name}",
-            read_version=str(subject.get("apiVersion") or ""),
-            no_pools="" if self.pools or not subject else describe_lack_of_pools(kind, subject, self.absent_pools),
-            absent_pools=self.absent_pools,
-            no_controller=self.no_controller,
-            orphans=tuple(orphans),
-        )
 
 
 async def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> SubjectState:
@@ -145,21 +115,12 @@ async def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, 
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`fleethook.cluster.store`); each tuple is read once.
-    owners: dict[int, Owner | None] = {}
-    kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
     for number, key in enumerate(keys, 1):
         if number % _SORTED_AT_ONCE == 0:
             await asyncio.sleep(0)
         workload = workloads.get(key)
-        if workload is None:
-            continue
-        shared = workload.owners
-        if id(shared) not in owners:
-            owners[id(shared)] = find_owner_in(shared)
-            kept.append(shared)
-        owner = owners[id(shared)]
-        if owner is None:
+        owner = None if workload is None else find_owner_in(workload.owners)
+        if workload is None or owner is None:
             continue
         former = is_former(owner, subject)
         if former and hash_of(workload) and not workload.deleting:

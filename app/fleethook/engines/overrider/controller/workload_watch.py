@@ -11,19 +11,22 @@ from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import Kubern
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.drift_and_action import Drift, KnownDrifts, detect_drift
+from fleethook.engines.overrider.controller.workload_decision import KnownDrifts
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import (
+from fleethook.engines.overrider.render.stored_workload_comparison import Drift, detect_drift
+from fleethook.engines.overrider.subject.workload_owner import (
+    ORPHAN_INDEXES,
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
     Binding,
+    Orphan,
     binding_of,
+    former_bindings,
     hash_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import ORPHAN_INDEXES, Orphan, former_bindings
 from fleethook.model.json import JSONObject
 from fleethook.work.queue import Scheduler
 

@@ -16,7 +16,6 @@ from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.context import ConsoleContext
 from fleethook.console.page_frame import YamlLine, list_lines
-from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     MatrixPage,
@@ -29,6 +28,7 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
 )
 from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.stored_workload_comparison import detect_drift
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import compare

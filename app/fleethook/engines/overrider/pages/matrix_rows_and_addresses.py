@@ -9,8 +9,9 @@ from fleethook.cluster.partial_and_stale_objects import PartialObject, intern_te
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.page_frame import Paging, paginate
 from fleethook.engines.overrider.rollout.pool_previews_and_changes import CellKey, PoolWorkload
-from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
+from fleethook.engines.overrider.subject.workload_owner import WORKLOAD_INDEXES, binding_of, pool_of
 from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -54,12 +54,8 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    OVERRIDERS_BY_SUBJECT,
-    WORKLOAD_INDEXES,
-    binding_of,
-    find_binding,
-)
+from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT, find_binding
+from fleethook.engines.overrider.subject.workload_owner import WORKLOAD_INDEXES, binding_of
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 

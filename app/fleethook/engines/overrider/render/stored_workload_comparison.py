@@ -1,4 +1,4 @@
-"""Compares a stored workload with the requested one.
+"""Compares a stored workload with the requested one: the drift of a workload, and the changes that a write makes.
 
 An apiserver does not store an object exactly as sent: it adds defaults, drops empty members and unknown fields, and
 writes quantities in canonical form. So the comparison is by meaning: quantities by value, list elements by merge key,
@@ -12,11 +12,24 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.store import StoreView
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.list_elements_and_order import Identity, describe_identity, index_elements
+from fleethook.engines.overrider.render.undo_and_annotations import LastRender, read_last_render
+from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
+    NOTHING_TO_RENDER,
+    Rendering,
+    RenderTarget,
+    compute_patch,
+    render,
+)
+from fleethook.engines.overrider.subject.workload_owner import Owner, find_owner
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.quantity import Quantity, stored_quantity
-from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, list_objects
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.patch import format_pointer
+from fleethook.patch import apply, format_pointer
 from fleethook.workload_schema.defaults import find_default, parse_place
 
 _NO_SCHEMA: Final = MergeSchema()
@@ -257,3 +270,106 @@ def _without(parent: JSON, path: Sequence[str]) -> JSONObject:
     inner = _without(parent[name], rest) if rest else {}
     remaining = {key: value for key, value in parent.items() if key != name}
     return {**remaining, name: inner} if inner else remaining
+
+
+class Drift(NamedTuple):
+    """The differences between a stored workload and its rendered form."""
+
+    differences: tuple[MemberDifference, ...]
+    """The members that a render would change."""
+    error: str
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
+    operations: Sequence[JSONObject] = ()
+    """The JSON patch that renders the workload."""
+    scale: str = ""
+    """The client that has scaled a rendered workload, and the remedy; ``""`` if the replicas do not differ."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the workload needs no write."""
+        return not self.differences and not self.error
+
+    @property
+    def identity(self) -> str:
+        """A text that identifies the drift: equal drifts have equal texts. ``""`` without drift."""
+        return self.error or (fingerprint(self.differences) if self.differences else "")
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """JSON pointers of the differences."""
+        return tuple(difference.pointer for difference in self.differences)
+
+
+NO_DRIFT: Final = Drift((), "")
+FORMER_TEMPLATE: Final = Drift((), "keeps its former template, because no controller writes the changed one")
+
+
+def render_stored(
+    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
+) -> Rendering:
+    """Return the rendering of a stored workload, or of a write to it; arguments as of `render`.
+
+    Nothing is rendered if the owner is gone or invalid, because admission admits the workload unchanged then.
+
+    Raises:
+        RenderError: The overrider does not fit the workload.
+    """
+    try:
+        return render(workload, target, last_render=last_render, store=store, plans=plans)
+    except SubjectError:
+        return NOTHING_TO_RENDER
+
+
+def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
+    """Return the drift of a stored workload.
+
+    Args:
+        workload: The complete workload, as the apiserver returns it.
+        kind: Deployment or StatefulSet.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
+    """
+    owner: Owner | None = find_owner(workload["metadata"])
+    if owner is None or workload["metadata"].get("deletionTimestamp"):
+        return NO_DRIFT
+    target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
+    try:
+        rendering = render_stored(workload, target, last_render=read_last_render(workload), store=store, plans=plans)
+    except RenderError as error:
+        return Drift((), str(error))
+    if not rendering.operations:
+        return _find_former_template(workload, rendering)
+    differences = find_differences(workload, apply(workload, rendering.operations))
+    if not differences:
+        return _find_former_template(workload, rendering)
+    return Drift(differences, "", rendering.operations, _describe_scale(workload, differences, rendering))
+
+
+def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
+    """Return the drift of a workload with all overrides: the reason if its template is not that of its owner."""
+    if not rendering.keeps_template or rendering.plan is None:
+        return NO_DRIFT
+    laid = compute_patch(rendering.plan, workload, last_render=read_last_render(workload), creating=False)
+    differences = find_differences(workload, apply(workload, laid))
+    return FORMER_TEMPLATE if any(difference.address[0] == "spec" for difference in differences) else NO_DRIFT
+
+
+def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
+    scale = next((difference for difference in differences if difference.address == ("spec", "replicas")), None)
+    last_render, plan = read_last_render(workload), rendering.plan
+    if scale is None or last_render is None or plan is None or last_render.digest != plan.digest:
+        return ""
+    source = plan.values.fill_text(plan.shared.plan.source_of(("spec", "replicas")))
+    scaler = _find_scaler(workload)
+    return (
+        f"{scaler} set {scale.stored} replicas, and YurtAppOverrider {rendering.overrider} sets {scale.requested} in "
+        f"{source}: to leave the number to {scaler}, write `leave: [replicas]` there instead"
+    )
+
+
+def _find_scaler(workload: JSONObject) -> str:
+    """Return the client that set the replicas last."""
+    fields = list_objects(workload["metadata"].get("managedFields"))
+    owners = [field for field in fields if "f:replicas" in as_object(as_object(field.get("fieldsV1")).get("f:spec"))]
+    last = max(owners, key=lambda one: str(one.get("time")), default={"manager": "another client"})
+    return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))

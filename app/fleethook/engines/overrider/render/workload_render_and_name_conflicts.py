@@ -33,14 +33,9 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     set_last_render,
     undo_of,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    Binding,
-    Owner,
-    describe_other_version,
-    overriders_of,
-    warn_about_ignored,
-)
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of, warn_about_ignored
 from fleethook.engines.overrider.subject.subject_and_pools import has_no_daemon_controller
+from fleethook.engines.overrider.subject.workload_owner import Binding, Owner, describe_other_version
 from fleethook.engines.overrider.template.pool_template_and_placement import (
     CREATE_ONLY,
     SubjectError,

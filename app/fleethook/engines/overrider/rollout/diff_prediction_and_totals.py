@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.workload_admission import keep_replicas
-from fleethook.engines.overrider.controller.drift_and_action import render_stored
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
-from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference, find_changes
+from fleethook.engines.overrider.render.stored_workload_comparison import MemberDifference, find_changes, render_stored
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render_with
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import (
@@ -27,13 +26,14 @@ from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes imp
     replicas_of,
     write,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_binding, find_owner, overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import find_binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import (
     depends_on_node_pools,
     has_no_daemon_controller,
     is_v1beta1,
     pools_of_subject,
 )
+from fleethook.engines.overrider.subject.workload_owner import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.formats.text import counted

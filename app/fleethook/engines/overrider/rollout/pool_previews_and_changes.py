@@ -13,8 +13,9 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     set_last_render,
 )
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import render_with
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.rollout.diff_prediction_and_totals import Total
 from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
-from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, find_binding, overriders_of
+from fleethook.engines.overrider.subject.bound_overriders import effective_overrider, find_binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, find_subject
 from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, SubjectError
 from fleethook.engines.overrider.template.template_builder import templates_of, workload_kinds

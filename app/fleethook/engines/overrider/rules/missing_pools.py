@@ -12,6 +12,7 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     NodePoolView,
     PoolSelection,
     Subject,
+    absent_pools,
     depends_on_node_pools,
     describe_lack_of_pools,
     has_no_daemon_controller,
@@ -20,7 +21,6 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     subject_name,
     tweaks_of,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
 from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.gvk import GroupKind

@@ -27,7 +27,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
 )
 from fleethook.engines.overrider.rules.subject_template_rules import check_template
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
-from fleethook.engines.overrider.subject.owner_and_overrider import find_binding, overriders_of, subject_of
+from fleethook.engines.overrider.subject.bound_overriders import find_binding, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePoolView, Subject, find_subject
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
+from fleethook.engines.overrider.subject.bound_overriders import subject_of
 from fleethook.engines.overrider.subject.match_condition_texts import SelectedSubjects, SubjectName
-from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject
 

@@ -31,6 +31,7 @@ from fleethook.engines.overrider.subject.announcements import (
     read_announcements,
     write_announcements,
 )
+from fleethook.engines.overrider.subject.bound_overriders import subject_of
 from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
@@ -38,7 +39,6 @@ from fleethook.engines.overrider.subject.match_condition_texts import (
     read_conditions,
     select_workloads,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.patch import diff

@@ -1,16 +1,16 @@
-"""Reads the members of subjects of any API version: tweaks and topology, and selects their node pools."""
+"""Reads the members of subjects of any API version: tweaks, topology and status, and selects their node pools."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
-from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
+from fleethook.engines.overrider.subject.bound_overriders import subject_of
 from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
-from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.model.openyurt import API_VERSION, API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 
 
 class Subject(NamedTuple):
@@ -180,6 +180,18 @@ def listed_pools(subject: JSONObject) -> list[str]:
     return [name for name in list_texts(as_object(subject.get("spec")).get("pools")) if name]
 
 
+def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> tuple[str, ...]:
+    """Return the names in ``spec.pools`` of a YurtAppSet v1beta1 for which there is no NodePool.
+
+    OpenYurt's controller ignores these names and does not report them in the status, as long as another pool exists
+    (v1.7.0, pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go: getSelectedNodepools).
+    """
+    if not is_v1beta1(subject):
+        return ()
+    names = dict.fromkeys(listed_pools(subject))
+    return tuple(name for name in names if store.get(cluster, NODE_POOL, "", name) is None)
+
+
 def topology(spec: JSON) -> dict[str, JSONObject]:
     """Return a YurtAppSet's pools by name, without elements that are not objects with a name."""
     pools = list_objects(as_object(as_object(spec).get("topology")).get("pools"))
@@ -192,7 +204,7 @@ def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: t
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: A subject without node pools.
-        absent: The result of `unreached_workloads.absent_pools` for this subject.
+        absent: The result of `absent_pools` for this subject.
     """
     spec, name = as_object(subject.get("spec")), f"{group_kind.kind} {subject['metadata']['name']}"
     if not depends_on_node_pools(group_kind, subject):
@@ -208,3 +220,36 @@ def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
     """Return the name of a subject for messages."""
     metadata = subject["metadata"]
     return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
+
+
+def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the subject's controller reports that it has not written all workloads.
+
+    OpenYurt 1.5 and later report a generation as observed when all workloads are written (v1.7.0, yurtappset:
+    Reconcile). OpenYurt 1.4 does so too if a write was refused.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload.
+    """
+    observed = as_object(subject.get("status")).get("observedGeneration")
+    generation = subject["metadata"].get("generation")
+    if isinstance(observed, int) and isinstance(generation, int) and observed < generation:
+        return True
+    return reports_refusal(subject, lacks_pools=lacks_pools)
+
+
+def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the controller of OpenYurt 1.4 reports a refused write, which it does not retry.
+
+    Source: v1.4.4, pkg/yurtmanager/controller/yurtappset: managePools.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload. The condition of a refused creation may outlive the pool.
+    """
+    if subject.get("apiVersion") != API_VERSION:
+        return False
+    conditions = list_objects(as_object(subject.get("status")).get("conditions"))
+    failed = {condition.get("type") for condition in conditions if condition.get("status") == "False"}
+    return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)

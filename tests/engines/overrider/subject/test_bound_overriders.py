@@ -4,44 +4,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    Binding,
-    Owner,
-    find_owner,
-    overriders_of,
-    subject_of,
-)
-from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import API, API_V1BETA1, UID, overrider, owner, store_of
-
-OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1", "controller": True}
-
-
-def test_the_controlling_reference_wins_wherever_it_is() -> None:
-    first = owner("YurtAppDaemon", "agent", controller=False)
-    assert find_owner({"ownerReferences": [OTHER, first, owner()]}) == Owner(YURT_APP_SET, "demo", UID, API)
-
-
-def test_without_a_controlling_reference_the_first_subject_is_the_owner() -> None:
-    references = [owner("YurtAppDaemon", "agent", controller=False), owner(controller=False)]
-    assert find_owner({"ownerReferences": references}) == Owner(YURT_APP_DAEMON, "agent", UID, API)
-
-
-@pytest.mark.parametrize(
-    "references",
-    [
-        None,
-        "demo",
-        [None, "demo", []],
-        [OTHER],
-        [owner(apiVersion="apps.openyurt.io/v9")],
-        [owner("YurtAppDaemon", apiVersion=API_V1BETA1)],
-        [owner(name="")],
-        [owner(name=1)],
-    ],
-)
-def test_anything_else_is_no_owner(references: Any) -> None:
-    assert find_owner({"ownerReferences": references}) is None
+from fleethook.engines.overrider.subject.bound_overriders import overriders_of, subject_of
+from fleethook.engines.overrider.subject.workload_owner import Binding
+from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import API, API_V1BETA1, overrider, store_of
 
 
 @pytest.mark.parametrize(

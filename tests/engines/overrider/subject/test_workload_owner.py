@@ -1,4 +1,4 @@
-"""Tests of orphans: workloads that lost their owner."""
+"""Tests of the owners of workloads, and of orphans: workloads that lost theirs."""
 
 from typing import Any
 
@@ -7,26 +7,46 @@ import pytest
 from fleethook.cluster.partial_and_stale_objects import PartialBuilder, PartialObject
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.unreached_workloads import (
+from fleethook.engines.overrider.subject.workload_owner import (
     ORPHAN_INDEXES,
-    absent_pools,
+    Binding,
+    Owner,
+    find_owner,
     former_bindings,
     is_orphan,
 )
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import entry, image, node_pool, owner, patch, store_of, workload
+from tests.builders import API, API_V1BETA1, UID, entry, image, owner, patch, workload
 from tests.engines.overrider.running import Fleet
 
-
-def beta(**spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "demo"}, "spec": spec}
+OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1", "controller": True}
 
 
-def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
-    store = store_of(node_pool("b"))
-    subject = beta(pools=["c", "b", "a", "c", 7, ""])
-    assert absent_pools(subject, cluster="", store=store) == ("c", "a")
+def test_the_controlling_reference_wins_wherever_it_is() -> None:
+    first = owner("YurtAppDaemon", "agent", controller=False)
+    assert find_owner({"ownerReferences": [OTHER, first, owner()]}) == Owner(YURT_APP_SET, "demo", UID, API)
+
+
+def test_without_a_controlling_reference_the_first_subject_is_the_owner() -> None:
+    references = [owner("YurtAppDaemon", "agent", controller=False), owner(controller=False)]
+    assert find_owner({"ownerReferences": references}) == Owner(YURT_APP_DAEMON, "agent", UID, API)
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        None,
+        "demo",
+        [None, "demo", []],
+        [OTHER],
+        [owner(apiVersion="apps.openyurt.io/v9")],
+        [owner("YurtAppDaemon", apiVersion=API_V1BETA1)],
+        [owner(name="")],
+        [owner(name=1)],
+    ],
+)
+def test_anything_else_is_no_owner(references: Any) -> None:
+    assert find_owner({"ownerReferences": references}) is None
 
 
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]

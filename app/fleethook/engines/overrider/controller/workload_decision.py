@@ -10,29 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.stored_workload_comparison import (
-    MemberDifference,
-    find_differences,
-    fingerprint,
-)
-from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render
-from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
-    NOTHING_TO_RENDER,
-    Rendering,
-    RenderTarget,
-    compute_patch,
-    render,
-)
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, pool_of
-from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.render.stored_workload_comparison import Drift, MemberDifference
+from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
-from fleethook.model.json import JSONObject, as_object, list_objects
-from fleethook.patch import apply
 
 _log: Final = logging.getLogger(__name__)
 
@@ -59,150 +40,6 @@ def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -
     lost = [difference.pointer for difference in differences if not difference.insignificant]
     rest = [member_difference.pointer for member_difference in differences if member_difference.insignificant]
     return Unstored(identity, tuple(lost[:_MAX_POINTERS]), tuple(rest[:_MAX_POINTERS]))
-
-
-class Drift(NamedTuple):
-    """The differences between a stored workload and its rendered form."""
-
-    differences: tuple[MemberDifference, ...]
-    """The members that a render would change."""
-    error: str
-    """The reason why the workload cannot be rendered, ``""`` if it can be."""
-    operations: Sequence[JSONObject] = ()
-    """The JSON patch that renders the workload."""
-    scale: str = ""
-    """The client that has scaled a rendered workload, and the remedy; ``""`` if the replicas do not differ."""
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Whether the workload needs no write."""
-        return not self.differences and not self.error
-
-    @property
-    def identity(self) -> str:
-        """A text that identifies the drift: equal drifts have equal texts. ``""`` without drift."""
-        return self.error or (fingerprint(self.differences) if self.differences else "")
-
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        """JSON pointers of the differences."""
-        return tuple(difference.pointer for difference in self.differences)
-
-
-NO_DRIFT: Final = Drift((), "")
-FORMER_TEMPLATE: Final = Drift((), "keeps its former template, because no controller writes the changed one")
-
-
-class Planned(NamedTuple):
-    """The plan for a workload, or the reason why it has none."""
-
-    plan: PoolPlan | None = None
-    """The plan; None if the workload cannot be rendered, or if no override applies to it."""
-    problem: str = ""
-    """The reason why the workload cannot be rendered, ``""`` if it can be."""
-    compilation: LongCompilation | None = None
-    """The compilation of the plan, if that would block the event loop."""
-
-
-def plan_workload(
-    workload: PartialObject,
-    binding: Binding,
-    overrider: JSONObject | None,
-    *,
-    kind: str,
-    store: StoreView,
-    plans: PlanCache,
-) -> Planned:
-    """Return the plan for a workload, or its compilation if that would block the event loop.
-
-    No override applies if the subject is gone, or has no valid template for the workload. Then the garbage collector or
-    the subject's controller removes the workload.
-    """
-    subject = store.get(*binding)
-    if subject is None:
-        return Planned()
-    pool, cluster = pool_of(workload), binding.cluster
-    try:
-        plan = plans.find(
-            binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store,
-            kept_tweaks=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
-        )  # fmt: skip
-        return Planned(compilation=plan) if isinstance(plan, LongCompilation) else Planned(plan)
-    except SubjectError:
-        return Planned()
-    except RenderError as error:
-        return Planned(problem=str(error))
-
-
-def render_stored(
-    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
-) -> Rendering:
-    """Return the rendering of a stored workload, or of a write to it; arguments as of `render`.
-
-    Nothing is rendered if the owner is gone or invalid, because admission admits the workload unchanged then.
-
-    Raises:
-        RenderError: The overrider does not fit the workload.
-    """
-    try:
-        return render(workload, target, last_render=last_render, store=store, plans=plans)
-    except SubjectError:
-        return NOTHING_TO_RENDER
-
-
-def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
-    """Return the drift of a stored workload.
-
-    Args:
-        workload: The complete workload, as the apiserver returns it.
-        kind: Deployment or StatefulSet.
-        store: Overriders, subjects and node pools.
-        plans: The plans that were compiled from them.
-    """
-    owner: Owner | None = find_owner(workload["metadata"])
-    if owner is None or workload["metadata"].get("deletionTimestamp"):
-        return NO_DRIFT
-    target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
-    try:
-        rendering = render_stored(workload, target, last_render=read_last_render(workload), store=store, plans=plans)
-    except RenderError as error:
-        return Drift((), str(error))
-    if not rendering.operations:
-        return _find_former_template(workload, rendering)
-    differences = find_differences(workload, apply(workload, rendering.operations))
-    if not differences:
-        return _find_former_template(workload, rendering)
-    return Drift(differences, "", rendering.operations, _describe_scale(workload, differences, rendering))
-
-
-def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
-    """Return the drift of a workload with all overrides: the reason if its template is not that of its owner."""
-    if not rendering.keeps_template or rendering.plan is None:
-        return NO_DRIFT
-    laid = compute_patch(rendering.plan, workload, last_render=read_last_render(workload), creating=False)
-    differences = find_differences(workload, apply(workload, laid))
-    return FORMER_TEMPLATE if any(difference.address[0] == "spec" for difference in differences) else NO_DRIFT
-
-
-def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
-    scale = next((difference for difference in differences if difference.address == ("spec", "replicas")), None)
-    last_render, plan = read_last_render(workload), rendering.plan
-    if scale is None or last_render is None or plan is None or last_render.digest != plan.digest:
-        return ""
-    source = plan.values.fill_text(plan.shared.plan.source_of(("spec", "replicas")))
-    scaler = _find_scaler(workload)
-    return (
-        f"{scaler} set {scale.stored} replicas, and YurtAppOverrider {rendering.overrider} sets {scale.requested} in "
-        f"{source}: to leave the number to {scaler}, write `leave: [replicas]` there instead"
-    )
-
-
-def _find_scaler(workload: JSONObject) -> str:
-    """Return the client that set the replicas last."""
-    fields = list_objects(workload["metadata"].get("managedFields"))
-    owners = [field for field in fields if "f:replicas" in as_object(as_object(field.get("fieldsV1")).get("f:spec"))]
-    last = max(owners, key=lambda one: str(one.get("time")), default={"manager": "another client"})
-    return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))
 
 
 class Action(Enum):
@@ -232,6 +69,37 @@ class Decision(NamedTuple):
     """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
     undone_scale: str = ""
     """`Drift.scale` of the drift that a touch has ended."""
+
+
+class Result(NamedTuple):
+    """The state of one workload after a reconciliation."""
+
+    pool: str
+    kind: str
+    workload: str
+    hash: str
+    """The expected value of ``fleethook.io/rendered``, ``""`` if no entry applies to the pool."""
+    generation: int
+    decision: Decision
+    had: str = ""
+    """The hash in its annotation before."""
+    again: float | None = None
+    """The time of the next attempt, None to wait for a change."""
+
+    @property
+    def error(self) -> str:
+        """The error, ``""`` if the workload is rendered."""
+        return self.decision.problem
+
+    @property
+    def waits(self) -> bool:
+        """Whether the only error is that the owner's controller must write first."""
+        return self.decision.action is Action.WAIT
+
+    @property
+    def counts(self) -> bool:
+        """Whether the overrider applies to this workload, or an error is to be reported."""
+        return bool(self.hash or self.error)
 
 
 class KnownDrift(NamedTuple):
