@@ -95,7 +95,7 @@ class _Sent(NamedTuple):
 
 
 class SubjectFacts(NamedTuple):
-    """What a report says about a subject beside its workloads."""
+    """The facts about a subject that its report has beside the states of its workloads."""
 
     late: bool
     """Whether the subject's controller had enough time to create the workloads."""
@@ -151,7 +151,7 @@ class StatusReporter:
         Args:
             at: The subject.
             results: The states of its workloads.
-            facts: What else the report says.
+            facts: The other facts about the subject.
             find_workload: Returns a workload, None if it is gone.
 
         Returns:
