@@ -1,7 +1,8 @@
 """A work queue of keys with the rules of client-go's workqueue.
 
 A queued key exists once, and two workers never process the same key at once. A key that is added while it is processed
-is queued again afterwards, so no change is missed. Three causes queue a key, and none cancels the others:
+is queued again afterwards, so no change is missed. Three causes queue a key. None cancels the others, and processing a
+key ends its pending retry:
 
 - `add`: an input of the key changed. A free worker processes the key at once.
 - `add_after`: the key is due at a time; of two times the earlier counts.

@@ -83,6 +83,19 @@ async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> N
         assert controller.reconciled == looked
 
 
+async def test_an_edit_before_the_answer_to_a_write_that_lost_values_is_repaired() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.server.late = True
+    edits = [{"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "edited:9"}]}}}}]
+    fleet.server.stored.append(lambda path: fleet.server.edit(path, edits.pop(), review=False) if edits else None)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait(MINUTE)
+        assert (edits, fleet.image(), fleet.condition()[1]) == ([], "nginx:2.0", "FieldsNotKept")
+
+
 async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()

@@ -144,7 +144,7 @@ def test_the_pause_of_an_outage_is_at_most_a_minute() -> None:
         now = made.due(ONE, "d", now)
         made.wrote(ONE, "d", now)
         made.ended(ONE, "no answer", outage=True)
-    assert made.due_of(ONE) == now + 60
+    assert made.due(ONE, "d", now) == now + 60
 
 
 @pytest.mark.parametrize(
@@ -162,21 +162,21 @@ def test_only_an_outage_shortens_the_pause_after_a_failed_write(
     made = backoff()
     for _ in range(5):
         made.wrote(ONE, "d", 0)
-    assert made.failed(ONE, "d", error, 1) == (problem, None)
-    assert (made.problem(ONE), made.due_of(ONE)) == (problem, pause)
-
-
-def test_a_write_is_repeated_one_second_after_a_conflict() -> None:
-    made = backoff()
-    made.wrote(ONE, "d", 0)
-    made.ended(ONE, "changed back")
-    assert made.failed(ONE, "d", APIError(409, "Conflict", "changed"), 5) == ("changed back", 6)
+    assert made.failed(ONE, "d", error, 1) == problem
+    assert (made.problem(ONE, "d", 1), made.due(ONE, "d", 1)) == (problem, pause)
 
 
 def test_a_failed_read_before_a_write_counts_as_a_write() -> None:
     made = backoff()
     made.failed(ONE, "d", APIError(403, "Forbidden", "no"), 7)
-    assert made.due_of(ONE) == 9
+    assert made.due(ONE, "d", 7) == 9
+
+
+def test_a_failed_read_for_another_hash_counts_as_its_write() -> None:
+    made = backoff()
+    write_repeatedly(made, 60)
+    made.failed(ONE, "other", APIError(403, "Forbidden", "no"), 61)
+    assert (made.due(ONE, "other", 61), made.problem(ONE, "d", 61)) == (63, "")
 
 
 def test_a_problem_is_remembered_until_a_long_time_without_a_write() -> None:
@@ -184,11 +184,11 @@ def test_a_problem_is_remembered_until_a_long_time_without_a_write() -> None:
     made.wrote(ONE, "d", 0)
     made.ended(ONE, "changed back")
     made.wrote(ONE, "d", 2)
-    assert made.problem(ONE) == "changed back"
+    assert (made.problem(ONE, "d", 2), made.problem(ONE, "other", 2)) == ("changed back", "")
     made.prune(100)
     assert len(made) == 1
     made.prune(1000)
-    assert (len(made), made.problem(ONE)) == (0, "")
+    assert (len(made), made.problem(ONE, "d", 1000)) == (0, "")
 
 
 def test_a_deleted_workload_has_no_backoff() -> None:

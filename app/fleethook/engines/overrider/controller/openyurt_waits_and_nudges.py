@@ -15,7 +15,7 @@ from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, is_behind, reports_refusal
+from fleethook.engines.overrider.subject.subject_and_pools import is_behind, reports_refusal
 from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject
@@ -93,16 +93,25 @@ class OwnerWaits:
         for binding in self._waits.keys() - bindings:
             del self._waits[binding]
 
-    async def wait_for_owner(self, at: SubjectState) -> bool:
-        """Nudge the controller of a subject if it is late; return whether it shall write the workloads first."""
-        wait = self._note(at)
-        if wait is None or at.subject is None or at.no_controller == DAEMONS_WITHOUT_CONTROLLER:
+    def owner_writes_first(self, at: SubjectState) -> bool:
+        """Return whether the subject's controller shall write the workloads first: it is behind, and has time left.
+
+        Its time begins when `nudge_late_owner` first saw that, and again with a nudge. It is `OWNER_SECONDS`, and one
+        second for each 20 node pools.
+        """
+        if at.subject is None or at.is_abandoned:
             return False
+        return is_behind(at.subject, lacks_pools=bool(at.missing)) and self._time() < self._end(at)
+
+    async def nudge_late_owner(self, at: SubjectState) -> None:
+        """Begin or end the wait for the controller of a subject, and nudge the controller if it is late."""
+        wait = self._note(at)
+        if wait is None or at.subject is None or at.is_abandoned:
+            return
         # OpenYurt 1.7.0 never reports the generation of a set with StatefulSets, though it has written all of them.
         has_work = at.missing or wait.waiting or reports_refusal(at.subject, lacks_pools=False)
-        if at.pools and has_work and _can_nudge(at) and self._should_nudge(at, wait):
+        if at.pools and has_work and not at.other_version and self._should_nudge(at, wait):
             await self._nudge(at, at.subject, wait)
-        return is_behind(at.subject, lacks_pools=bool(at.missing)) and self._time() < self._end(at)
 
     def note(self, binding: Binding, *, waiting: bool) -> None:
         """Record whether workloads with an override wait for the controller of a subject."""
@@ -172,11 +181,6 @@ class OwnerWaits:
         )
         _log.warning("%s: %s", at.name, message)
         await self._reporter.record_event(at.binding, subject, "Warning", "OwnerNudged", message)
-
-
-def _can_nudge(at: SubjectState) -> bool:
-    """Return whether a change of a subject can make its controller reconcile it."""
-    return not at.other_version and at.no_controller != DAEMONS_WITHOUT_CONTROLLER
 
 
 def _describe_lack(at: SubjectState) -> str:

@@ -50,8 +50,7 @@ from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.queue import Again, LoopScheduler, Scheduler, WorkQueue, sleep
-from fleethook.work.queue import Outcome as Worked
+from fleethook.work.queue import Again, LoopScheduler, Outcome, Scheduler, WorkQueue, sleep
 from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
@@ -236,7 +235,7 @@ class OverriderController:
             self._backoff.forget(change.key)
         self._handlers.workload_changed(change)
 
-    async def reconcile(self, binding: Binding) -> Worked:
+    async def reconcile(self, binding: Binding) -> Outcome:
         """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
 
         Returns:
@@ -248,13 +247,16 @@ class OverriderController:
             return True  # `_start_when_read` queues it again.
         self.reconciled += 1
         at = await self._observe(binding)
-        waits = await self._waits.wait_for_owner(at)
+        await self._waits.nudge_late_owner(at)
+        waits = self._waits.owner_writes_first(at)
         targets, known = await self._converger.find_targets(at, waits=waits)
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
-        if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
+        now = self._clock.time()
+        is_new = any(not self._backoff.problem(target.key, target.plan.digest, now) for target in targets)
+        if is_new and await self._refresh(at):
             at = await self._observe(binding)
             targets, known = await self._converger.find_targets(at, waits=waits)
-        results = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
+        results = [*known, *await self._converger.converge_all(targets, self._required_versions(at))]
         self._waits.note(binding, waiting=any(result.waits for result in results))
         facts = SubjectFacts(
             late=self._waits.is_late(at),
@@ -292,11 +294,12 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _list_required(self, at: SubjectState) -> RequiredVersions:
+    def _required_versions(self, at: SubjectState) -> RequiredVersions:
+        """Return the versions of the inputs that were seen, so that no replica renders from older ones."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).progress.changed)
         return RequiredVersions(overrider, _version(at.subject))
 
-    def _next_reconcile(self, at: SubjectState, results: Sequence[Result]) -> Worked:
+    def _next_reconcile(self, at: SubjectState, results: Sequence[Result]) -> Outcome:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((result.again for result in results if result.again is not None), default=_NEVER)

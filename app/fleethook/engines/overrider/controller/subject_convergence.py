@@ -1,6 +1,6 @@
 """Converges workloads to the state that their overrider requests, with as few writes as possible.
 
-`fleethook.engines.overrider.controller.workload_decision` decides, and this module sends the requests.
+It finds the workloads to touch, and judges the answers. `WorkloadClient` sends the requests, and `Backoff` says when.
 
 The controller touches a workload whose hash differs from the hash of its plan, or that differs in another way, which a
 read of the workload must confirm. If the webhook has rendered that write, and the answer still differs, then the
@@ -21,9 +21,9 @@ from fleethook.engines.overrider.controller.workload_decision import (
     Action,
     Decision,
     Result,
-    accept,
     decide,
     decide_after_write,
+    leave_with,
     retry,
 )
 from fleethook.engines.overrider.controller.workload_watch import Workloads
@@ -76,8 +76,8 @@ class Converger:
         Args:
             workloads: The workloads.
             backoff: Says when a workload may be written again.
-            store: Overriders, subjects and node pools.
-            plans: The plans that were compiled from them.
+            store: Node pools.
+            plans: The plans that were compiled from subjects, overriders and node pools.
             worker: Compiles large plans in a thread.
             time: Returns a monotonic time in seconds.
         """
@@ -140,7 +140,8 @@ class Converger:
             if again - self._time() <= _ROUNDING_SECONDS:
                 return TouchTarget(key, plan, had, drift.scale if drift is not None and had == plan.digest else "")
             known = retry(()) if drift is None else retry(drift.pointers, scale=drift.scale)
-            decision = Decision(Action.RETRY, self._backoff.problem(key) or known.problem)
+            problem = self._backoff.problem(key, plan.digest, self._time())
+            decision = Decision(Action.RETRY, problem or known.problem)
         return self._report(key, decision, digest=plan.digest, had=had, again=again)
 
     def _find_plan(self, workload: PartialObject, at: SubjectState, kind: str) -> PoolPlan | LongCompilation | None:
@@ -149,14 +150,13 @@ class Converger:
         None if the subject is gone, or has no valid template for the workload: no override applies then, and the
         garbage collector or the subject's controller removes the workload.
         """
-        subject, cluster = self._store.get(*at.binding), at.binding.cluster
-        if subject is None:
+        if at.subject is None:
             return None
         kept_tweaks, pool = str(workload.annotations.get(TWEAKS_ANNOTATION) or ""), pool_of(workload)
         try:
             return self._plans.find(
-                at.binding.group_kind, subject, at.effective, kind=kind, pool=pool, cluster=cluster, store=self._store,
-                kept_tweaks=kept_tweaks,
+                at.binding.group_kind, at.subject, at.effective, kind=kind, pool=pool, cluster=at.binding.cluster,
+                store=self._store, kept_tweaks=kept_tweaks,
             )  # fmt: skip
         except SubjectError:
             return None
@@ -191,19 +191,17 @@ class Converger:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> Result | None:
-        key, again = target.key, None
+        key, digest = target.key, target.plan.digest
         try:
             decision = await self._attempt(target, seen)
         except (APIError, UnreachableError) as error:
             if isinstance(error, APIError) and error.code == NOT_FOUND:
                 self._workloads.forget(key)
                 return None
-            problem, again = self._backoff.failed(key, target.plan.digest, error, self._time())
-            decision = Decision(Action.RETRY, problem)
-        if decision.action is Action.RETRY and again is None:
-            again = self._backoff.due_of(key)
+            decision = Decision(Action.RETRY, self._backoff.failed(key, digest, error, self._time()))
+        again = self._backoff.due(key, digest, self._time()) if decision.action is Action.RETRY else None
         self._workloads.failed += bool(decision.problem)
-        return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
+        return self._report(key, decision, digest=digest, had=target.had, again=again)
 
     async def _attempt(self, target: TouchTarget, seen: RequiredVersions) -> Decision:
         """Touch a workload, unless it has the right hash and the present inputs do not confirm its drift."""
@@ -212,7 +210,7 @@ class Converger:
             self._workloads.compare(key, await self._workloads.client.read(key))
             drift, unstored = self._workloads.drifts.find(key), self._workloads.drifts.unstored.get(key)
             if drift is None or drift.error:
-                return Decision(problem=drift.error) if drift else accept(unstored)
+                return Decision(problem=drift.error) if drift else leave_with(unstored)
         self._backoff.wrote(key, digest, self._time())
         return self._judge(target, await self._workloads.client.touch(key, seen=seen))
 
@@ -226,7 +224,8 @@ class Converger:
         decision = decide_after_write(drift, rendered=is_current and not has_trigger(written["metadata"]))
         if decision.action is Action.ACCEPT:
             self._workloads.drifts.note_unstored(key, drift)
-        elif (left := self._workloads.drifts.find(key)) is not None and not decision.problem:
+        left = self._workloads.drifts.find(key)
+        if left is not None and left.identity != drift.identity:
             # Another client has changed the workload after this touch, and the watch has delivered that already.
             decision = retry(left.pointers, scale=left.scale)
         self._backoff.ended(key, decision.problem if decision.action is not Action.ACCEPT else "")

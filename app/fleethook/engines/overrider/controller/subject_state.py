@@ -9,7 +9,11 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.overrider_conditions import find_no_controller
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.subject.bound_overriders import overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import absent_pools, pools_of_subject
+from fleethook.engines.overrider.subject.subject_and_pools import (
+    DAEMONS_WITHOUT_CONTROLLER,
+    absent_pools,
+    pools_of_subject,
+)
 from fleethook.engines.overrider.subject.workload_owner import (
     Binding,
     Orphan,
@@ -32,7 +36,7 @@ class SubjectState(NamedTuple):
     """Its overriders; the first one is in effect."""
     subject: JSONObject | None
     keys: Sequence[ObjectKey]
-    """Its workloads."""
+    """Its workloads: their owner references have its uid and API version, or it is gone."""
     pools: Sequence[str]
     """Its node pools; empty if it neither has nor had an overrider, because they are not needed then."""
     missing: tuple[str, ...]
@@ -52,6 +56,11 @@ class SubjectState(NamedTuple):
     def effective(self) -> JSONObject | None:
         """The overrider in effect."""
         return self.overriders[0] if self.overriders else None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether OpenYurt has no controller for this kind of subject, so nobody writes the workloads."""
+        return self.no_controller == DAEMONS_WITHOUT_CONTROLLER
 
     @property
     def name(self) -> str:

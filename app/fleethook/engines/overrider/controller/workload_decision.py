@@ -1,8 +1,7 @@
 """Decides about one workload: the next step of the controller, and the reason for it.
 
-The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. The
-functions are pure: the objects in the store, and the facts that the controller knows, decide. `KnownDrifts` has these
-facts: the drifts of the last comparisons, and the values that the apiserver does not store.
+The controller acts on the decision, and status and events report it. `KnownDrifts` keeps the facts about stored
+workloads: the drifts of the last comparisons, and the values that the apiserver does not store.
 """
 
 import logging
@@ -46,7 +45,7 @@ class Action(Enum):
     """The next step of the controller for a workload."""
 
     LEAVE = auto()
-    """Do nothing until an input or the workload changes."""
+    """Do nothing until an input or the workload changes: nothing is left to do, or no write can succeed."""
     WAIT = auto()
     """Wait until the controller of its owner has written the changed template."""
     ACCEPT = auto()
@@ -141,7 +140,9 @@ class KnownDrifts:
     def note_unstored(self, key: ObjectKey, drift: Drift) -> None:
         """Remember that the apiserver does not store the values that are left after a write."""
         self.unstored[key] = summarize_unstored(drift.identity, drift.differences)
-        self.note(key, drift)
+        known = self._drifts.get(key)
+        if known is not None and known.identity == drift.identity:  # Another one is of a newer version.
+            del self._drifts[key]
         pointers = ", ".join(drift.pointers[:_MAX_LOGGED_POINTERS])
         _log.info(
             "%s %s/%s: the apiserver does not store the requested values of %s", key.group_kind.kind, *key[2:], pointers
@@ -187,7 +188,7 @@ def decide(
     if changed:
         return _wait(binding) if waits else Decision(Action.TOUCH)
     if drift is None:
-        return accept(unstored)
+        return leave_with(unstored)
     # After an error, a write cannot succeed until an input or the workload changes.
     return Decision(problem=drift.error) if drift.error else Decision(Action.TOUCH)
 
@@ -205,11 +206,11 @@ def decide_after_write(drift: Drift, *, rendered: bool) -> Decision:
     if drift.is_in_sync and rendered:
         return Decision()
     if rendered:
-        return accept(summarize_unstored(drift.identity, drift.differences))._replace(action=Action.ACCEPT)
+        return leave_with(summarize_unstored(drift.identity, drift.differences))._replace(action=Action.ACCEPT)
     return retry(drift.pointers, scale=drift.scale)
 
 
-def accept(unstored: Unstored | None) -> Decision:
+def leave_with(unstored: Unstored | None) -> Decision:
     """Return the decision about a workload for which the apiserver stores as much of the request as it ever will."""
     if unstored is None:
         return Decision()

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import read_pages
@@ -38,8 +38,6 @@ _FACTOR: Final = 3.0
 # An outage of the apiserver or a webhook ends for all workloads at once.
 _MAX_OUTAGE_SECONDS: Final = 60.0
 _TOO_MANY_REQUESTS: Final = 429
-# After a conflict (409), the watch delivers the change of the workload within this time.
-_CHANGED_SECONDS: Final = 1.0
 # After this long without a write, and twice the last pause, the conflict is over.
 _QUIET_SECONDS: Final = 120.0
 
@@ -48,9 +46,9 @@ class RequiredVersions(NamedTuple):
     """The versions that the replica which renders a touched workload must have seen."""
 
     overrider: str
-    """The resourceVersion of the overrider, or of its deletion."""
+    """The resourceVersion of the overrider; without one, of the last change of any overrider that was seen."""
     subject: str = ""
-    """The resourceVersion of the subject; ``""`` if the subject did not change."""
+    """The resourceVersion of the subject; ``""`` if the subject is gone."""
 
     def write_trigger(self, time: str) -> str:
         """Return the text of the trigger annotation, which `FreshReads` of the webhook reads.
@@ -144,6 +142,10 @@ class WorkloadClient:
                 self._writing.discard(key)
 
     async def _learn(self, key: ObjectKey, text: bytes) -> JSONObject:
+        """Store an answer, unless a newer version is stored; return it.
+
+        The subscriber of the store compares it at once. While `is_writing`, it queues no subject for a drift.
+        """
         await asyncio.sleep(0)
         informer = self._source.informer(key.group_kind)
         document = informer.resource.decode(text)
@@ -226,37 +228,25 @@ class Backoff:
             due = min(attempt.due, attempt.last + _MAX_OUTAGE_SECONDS * self._jitter()) if outage else attempt.due
             self._attempts[key] = attempt._replace(problem=problem, due=due)
 
-    def failed(
-        self, key: ObjectKey, digest: str, error: APIError | UnreachableError, now: float
-    ) -> tuple[str, float | None]:
-        """Record the failure of the last write, or of the read before it.
+    def failed(self, key: ObjectKey, digest: str, error: APIError | UnreachableError, now: float) -> str:
+        """Record the failure of the last write, or of the read before it; return the problem as a message.
 
         Args:
             key: The workload.
             digest: The hash that the write requests.
             error: The failure.
             now: The time in seconds.
-
-        Returns:
-            The problem as a message, and the time of the next attempt; None for that of `due_of`.
         """
-        if isinstance(error, APIError) and error.code == CONFLICT:
-            return self.problem(key), now + _CHANGED_SECONDS
-        if self.due_of(key) <= now:
+        if self.due(key, digest, now) <= now:
             self.wrote(key, digest, now)  # The read before the write failed.
         outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
         problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
         self.ended(key, problem, outage=outage)
-        return problem, None
+        return problem
 
-    def due_of(self, key: ObjectKey) -> float:
-        """Return the time when a workload may be written again, minus infinity without a recent write."""
-        attempt = self._attempts.get(key)
-        return attempt.due if attempt else float("-inf")
-
-    def problem(self, key: ObjectKey) -> str:
-        """Return the problem after the last write, ``""`` for none."""
-        attempt = self._attempts.get(key)
+    def problem(self, key: ObjectKey, digest: str, now: float) -> str:
+        """Return the problem after the last write, ``""`` for none; arguments as of `due`."""
+        attempt = self._find_attempt(key, digest, now)
         return attempt.problem if attempt else ""
 
     def forget(self, key: ObjectKey) -> None:
