@@ -136,7 +136,11 @@ class Server:
         cpu, wall = time.process_time(), time.perf_counter()
         async with self.leading() as controller, self.probing() as latencies:
             self.latencies = latencies
-            while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
+            while (
+                controller.reconciled < self.size.subjects
+                or not controller.queue.idle
+                or controller.handlers.resyncs < 1
+            ):
                 await asyncio.sleep(0.05)
             spent, took = time.process_time() - cpu, time.perf_counter() - wall
             found = {"stage": stage, "cpu": spent, "seconds": took, "touched": controller.workloads.touched}
@@ -146,7 +150,11 @@ class Server:
         """Edit overriders and wait until the controller has touched all their workloads and written the statuses."""
         assert self.connection is not None
         async with self.leading() as controller:
-            while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
+            while (
+                controller.reconciled < self.size.subjects
+                or not controller.queue.idle
+                or controller.handlers.resyncs < 1
+            ):
                 await asyncio.sleep(0.05)
             await self.counts()
             before, wanted = controller.workloads.touched, subjects * self.size.pools

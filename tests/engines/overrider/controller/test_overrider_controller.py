@@ -67,7 +67,7 @@ async def test_an_edit_without_a_leader_is_found_while_its_subject_is_reconciled
     fleet.conflict, fleet.server.held = "so that the status is written", asyncio.Event()
     async with fleet.leader() as controller:
         # The comparison of all workloads ends while the first reconciliation writes the status.
-        await fleet.wait_for(lambda: controller.resyncs == 1)
+        await fleet.wait_for(lambda: controller.handlers.resyncs == 1)
         fleet.server.held.set()
         await fleet.wait_for(lambda: fleet.image() == "nginx:2.0")
 

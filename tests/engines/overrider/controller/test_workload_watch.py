@@ -24,9 +24,9 @@ async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
     fleet.server.late = True
     async with fleet.leader() as again:
         await fleet.wait(30)
-        assert (again.reconciled, again.resyncs) == (2, 1)
+        assert (again.reconciled, again.handlers.resyncs) == (2, 1)
         await fleet.wait(600)
-        assert (again.reconciled, again.resyncs) == (4, 2)
+        assert (again.reconciled, again.handlers.resyncs) == (4, 2)
 
 
 async def test_a_new_leader_reverts_changes_made_without_a_leader() -> None:

@@ -1,8 +1,12 @@
-"""Event handlers: they queue the subjects that a changed object affects, and know the kinds that were read."""
+"""Queues the subjects that a changed object affects, queues all at intervals, and knows the kinds that were read."""
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
@@ -13,8 +17,13 @@ from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.queue import Scheduler, WorkQueue
+from fleethook.work.queue import Scheduler, WorkQueue, sleep
 
+_log: Final = logging.getLogger(__name__)
+
+RESYNC_SECONDS: Final = 600.0
+# After a failed comparison of all workloads.
+_RETRY_SECONDS: Final = 10.0
 _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
@@ -95,11 +104,13 @@ class EventHandlers:
 
     Attributes:
         gone: Deleted overriders by subject, so that events can refer to them.
+        resyncs: The number of complete comparisons of all workloads.
     """
 
     def __init__(
         self,
         queue: WorkQueue[Binding],
+        kinds: InputKinds,
         objects: Store,
         workloads: Workloads,
         *,
@@ -109,12 +120,15 @@ class EventHandlers:
 
         Args:
             queue: The queue of subjects.
+            kinds: The kinds that were read.
             objects: Overriders, subjects and node pools.
             workloads: The workloads.
             scheduler: The clock.
         """
         self.gone: Final[dict[Binding, JSONObject]] = {}
+        self.resyncs = 0
         self._queue: Final = queue
+        self._kinds: Final = kinds
         self._objects: Final = objects
         self._workloads: Final = workloads
         self._scheduler: Final = scheduler
@@ -149,6 +163,53 @@ class EventHandlers:
             self._queue.add(change.binding)
         elif change.other_hash and (change.rendered or overriders_of(self._objects, change.binding)):
             self._queue.add_after(change.binding, _COALESCE_SECONDS)
+
+    async def queue_when_read(self, kind: GroupKind) -> None:
+        """Queue the subjects that depend on a kind as soon as it is read. Until then, their workloads do not change."""
+        _log.warning(
+            "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
+        )
+        await self._kinds.wait_for(kind)
+        # Earlier comparisons of workloads did not know these objects.
+        while await self._compare_workloads() is None:
+            await sleep(self._scheduler, _RETRY_SECONDS)
+        self._kinds.add(kind)
+        for binding in self._kinds.dependents(kind, self.bindings()):
+            self._queue.add(binding)
+
+    async def resync(self, prune: Callable[[set[Binding]], None]) -> None:
+        """Compare all workloads at intervals, and queue all subjects.
+
+        Args:
+            prune: Is called with the subjects, so that the controller forgets all others.
+        """
+        while True:
+            pause = _RETRY_SECONDS
+            keys = await self._compare_workloads()
+            if keys is not None:
+                pause = RESYNC_SECONDS
+                prune(bindings := self.bindings())
+                # The start queues all subjects anyway, so the first resync queues only those with differences.
+                for binding in bindings if self.resyncs else bindings & keys:
+                    self._queue.add_retry(binding)
+                self.resyncs += 1
+            await sleep(self._scheduler, pause)
+
+    async def _compare_workloads(self) -> set[Binding] | None:
+        """Compare all workloads with their plans.
+
+        Returns:
+            The subjects of workloads that drifted; None if the workloads cannot be read.
+        """
+        keys: set[Binding] = set()
+        try:
+            async for key, binding in self._workloads.look_at_all():
+                if self._workloads.drifts.find(key) is not None:
+                    keys.add(binding)
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            _log.warning("cannot compare all workloads, retrying: %s", error)
+            return None
+        return keys
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
         for overrider in (before, after):

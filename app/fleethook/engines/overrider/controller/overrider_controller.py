@@ -24,14 +24,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
-
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.controller.affected_subjects import EventHandlers, InputKinds
+from fleethook.engines.overrider.controller.affected_subjects import RESYNC_SECONDS, EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter, SubjectFacts
@@ -47,18 +45,15 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, same_input
 from fleethook.engines.overrider.subject.bound_overriders import overriders_of, read_overriders
 from fleethook.engines.overrider.subject.workload_owner import Binding
-from fleethook.model.gvk import DEFINITION, GroupKind
+from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.queue import Again, LoopScheduler, Outcome, Scheduler, WorkQueue, sleep
+from fleethook.work.queue import Again, LoopScheduler, Outcome, Scheduler, WorkQueue
 from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 
-RESYNC_SECONDS: Final = 600.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# After a failed comparison of all workloads.
-_RETRY_SECONDS: Final = 10.0
 _NEVER: Final = float("inf")
 
 
@@ -68,8 +63,8 @@ class OverriderController:
     Attributes:
         queue: The subjects to reconcile.
         workloads: The workloads, with the results of former comparisons.
+        handlers: Queues the subjects.
         reconciled: The number of reconciliations of subjects.
-        resyncs: The number of complete comparisons of all workloads.
     """
 
     def __init__(  # noqa: PLR0913 - each dependency of the controller, by name
@@ -116,7 +111,6 @@ class OverriderController:
             scheduler=clock,
         )
         self.reconciled = 0
-        self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._objects: Final = objects
         self._source: Final = source
@@ -133,13 +127,13 @@ class OverriderController:
         self._waits: Final = OwnerWaits(
             connection, source, self._reporter, seconds=owner_seconds, interval=RESYNC_SECONDS, time=clock.time, now=now
         )
-        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, scheduler=clock)
+        self.handlers: Final = EventHandlers(self.queue, self._kinds, objects, self.workloads, scheduler=clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         self._conflict = self._openyurt_conflict()
         endings = [
-            self._objects.subscribe(self._handlers.object_changed),
+            self._objects.subscribe(self.handlers.object_changed),
             self._objects.subscribe(self._surroundings_changed),
             self.workloads.subscribe(self._workload_changed),
         ]
@@ -151,11 +145,11 @@ class OverriderController:
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
                 for kind in self._kinds.note():
-                    tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
-                for binding in self._handlers.bindings():
+                    tasks.create_task(self.handlers.queue_when_read(kind), name=f"first read of {kind.kind}")
+                for binding in self.handlers.bindings():
                     self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile), name="overriders")
-                tasks.create_task(self._resync(), name="resync")
+                tasks.create_task(self.handlers.resync(self._prune), name="resync")
         finally:
             for end in endings:
                 end()
@@ -170,7 +164,7 @@ class OverriderController:
         if key.group_kind in (MUTATING_CONFIGURATION, DEFINITION) and self._conflict != self._openyurt_conflict():
             self._conflict = self._openyurt_conflict()
             self._reporter.forget()
-            for binding in self._handlers.bindings():
+            for binding in self.handlers.bindings():
                 self.queue.add(binding)
 
     async def _wait_for_registration(self) -> None:
@@ -183,49 +177,6 @@ class OverriderController:
         except TimeoutError:
             _log.warning("webhooks not registered within %.0f s: comparing workloads anyway", self._register_seconds)
 
-    async def _start_when_read(self, kind: GroupKind) -> None:
-        """Queue the subjects that depend on ``kind`` as soon as it is read."""
-        _log.warning(
-            "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
-        )
-        await self._kinds.wait_for(kind)
-        # Earlier comparisons of workloads did not know these objects.
-        while await self._compare_workloads() is None:
-            await sleep(self._clock, _RETRY_SECONDS)
-        self._kinds.add(kind)
-        for binding in self._kinds.dependents(kind, self._handlers.bindings()):
-            self.queue.add(binding)
-
-    async def _resync(self) -> None:
-        """Compare all workloads at intervals."""
-        while True:
-            pause = _RETRY_SECONDS
-            keys = await self._compare_workloads()
-            if keys is not None:
-                pause = RESYNC_SECONDS
-                self._prune(bindings := self._handlers.bindings())
-                # The start queues all subjects anyway, so the first resync queues only those with differences.
-                for binding in bindings if self.resyncs else bindings & keys:
-                    self.queue.add_retry(binding)
-                self.resyncs += 1
-            await sleep(self._clock, pause)
-
-    async def _compare_workloads(self) -> set[Binding] | None:
-        """Compare all workloads with their plans.
-
-        Returns:
-            The subjects of workloads that drifted; None if the workloads cannot be read.
-        """
-        keys: set[Binding] = set()
-        try:
-            async for key, binding in self.workloads.look_at_all():
-                if self.workloads.drifts.find(key) is not None:
-                    keys.add(binding)
-        except (APIError, UnreachableError, msgspec.DecodeError) as error:
-            _log.warning("cannot compare all workloads, retrying: %s", error)
-            return None
-        return keys
-
     def _prune(self, bindings: set[Binding]) -> None:
         self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
@@ -233,7 +184,7 @@ class OverriderController:
     def _workload_changed(self, change: WorkloadEvent) -> None:
         if change.gone:
             self._backoff.forget(change.key)
-        self._handlers.workload_changed(change)
+        self.handlers.workload_changed(change)
 
     async def reconcile(self, binding: Binding) -> Outcome:
         """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
@@ -244,7 +195,7 @@ class OverriderController:
             of `Backoff` and of the waits for OpenYurt, the one that ends first.
         """
         if not self._kinds.were_read(binding):
-            return True  # `_start_when_read` queues it again.
+            return True  # `EventHandlers.queue_when_read` queues it again.
         self.reconciled += 1
         at = await self._observe(binding)
         await self._waits.nudge_late_owner(at)
@@ -262,11 +213,11 @@ class OverriderController:
             late=self._waits.is_late(at),
             orphans=self._waits.find_orphans(at),
             conflict=self._openyurt_conflict(),
-            gone=self._handlers.gone.get(binding),
+            gone=self.handlers.gone.get(binding),
         )
         reported = await self._reporter.report_subject(at, results, facts, find_workload=self.workloads.get)
         if not any(result.error for result in results):
-            self._handlers.gone.pop(binding, None)
+            self.handlers.gone.pop(binding, None)
         return self._next_reconcile(at, results) if reported else False
 
     async def _observe(self, binding: Binding) -> SubjectState:
