@@ -10,7 +10,7 @@ import yaml
 
 from fleethook.cli.inputs.objects_with_changes import select_dispatching
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http

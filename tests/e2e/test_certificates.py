@@ -17,7 +17,7 @@ import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.authority_and_serving_certificate import issue_serving, new_authority
-from fleethook.cluster.certificates.secret_and_rotation import (
+from fleethook.cluster.certificates.secret_and_ca_rotation import (
     RotationPolicy,
     SecretName,
     SecretStore,

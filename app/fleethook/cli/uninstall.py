@@ -16,7 +16,7 @@ from fleethook.cli.options import KcpExportOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER, is_required
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER, is_required
 from fleethook.cluster.kubernetes.watched_resources import (
     APIEXPORTS,
     DEFINITIONS,
@@ -299,7 +299,7 @@ def is_our_configuration(document: JSONObject) -> bool:
 
 
 def has_our_keys(secret: JSONObject) -> bool:
-    """Return whether a Secret has the keys that `fleethook.cluster.certificates.secret_and_rotation` writes."""
+    """Return whether a Secret has the keys that `fleethook.cluster.certificates.secret_and_ca_rotation` writes."""
     return as_object(secret.get("data")).keys() >= _SECRET_KEYS
 
 

@@ -12,7 +12,7 @@ from fleethook.cli.inputs.objects_with_changes import (
     read_source,
     select_dispatching,
 )
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import key_of

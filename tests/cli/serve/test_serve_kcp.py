@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.engines.dispatch.builders import (
     binding,

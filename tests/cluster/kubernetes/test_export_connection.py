@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.export_connection import ExportConnection, list_urls
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER, find_list_path
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER, find_list_path
 from fleethook.cluster.kubernetes.watched_resources import WORKSPACES
 from tests.kcp_export import BINDINGS, kcp_export
 

@@ -23,7 +23,7 @@ from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import (

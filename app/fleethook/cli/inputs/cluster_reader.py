@@ -10,7 +10,7 @@ import msgspec
 from fleethook.cli.command_line import fail
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
+from fleethook.cluster.kubernetes.list_reading_and_decoding import (
     EVERY_CLUSTER,
     EVERY_SHARD,
     decode_page,

@@ -23,7 +23,7 @@ from fleethook.cli.inputs.cluster_reader import (
 )
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,

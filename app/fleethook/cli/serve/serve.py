@@ -241,7 +241,7 @@ async def _prepare_certificates(
         )
         return files
     from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
-    from fleethook.cluster.certificates.secret_and_rotation import (  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.certificates.secret_and_ca_rotation import (  # noqa: PLC0415 - see fleethook.cluster
         RotationPolicy,
         SecretName,
         SecretStore,

@@ -22,7 +22,7 @@ from fleethook.model.json import JSON, as_object, as_text, list_objects
 from fleethook.model.kcp import API_EXPORT
 
 if TYPE_CHECKING:
-    from fleethook.cluster.kubernetes.list_pages_and_watch_events import Reader
+    from fleethook.cluster.kubernetes.list_reading_and_decoding import Reader
 
 SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 CLUSTERS: Final = "/clusters/"

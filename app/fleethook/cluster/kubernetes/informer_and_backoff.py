@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.api_errors import GONE, NOT_FOUND, APIError, UnreachableError, parse_api_error
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
+from fleethook.cluster.kubernetes.list_reading_and_decoding import (
     Lister,
     NotServedError,
     Pause,

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError
 from fleethook.cluster.kubernetes.informer_and_backoff import ABSENT_SECONDS, Informer
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
+from fleethook.cluster.kubernetes.list_reading_and_decoding import (
     EVERY_CLUSTER,
     EVERY_SHARD,
     Pause,

@@ -265,7 +265,7 @@ def _make_conclude(store: Store, cluster: Cluster) -> Conclude:
 
 async def _wait_until_seen(cluster: Cluster, group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
-    from fleethook.cluster.kubernetes.list_pages_and_watch_events import as_number  # noqa: PLC0415 - as for `_make_conclude`
+    from fleethook.cluster.kubernetes.list_reading_and_decoding import as_number  # noqa: PLC0415 - as for `_make_conclude`
 
     source = cluster.source
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:

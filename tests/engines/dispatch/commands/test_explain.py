@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_SHARD
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import read_pages
+from fleethook.cluster.kubernetes.list_reading_and_decoding import read_pages
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
 from fleethook.model.json import JSONObject

@@ -29,7 +29,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import (
     CONSUMERS,
     NAMESPACES,

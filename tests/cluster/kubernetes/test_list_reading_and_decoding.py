@@ -9,7 +9,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
-from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER, Lister, find_list_path, is_required
+from fleethook.cluster.kubernetes.list_reading_and_decoding import EVERY_CLUSTER, Lister, find_list_path, is_required
 from fleethook.cluster.kubernetes.watched_resources import (
     APIBINDINGS,
     DEFINITIONS,

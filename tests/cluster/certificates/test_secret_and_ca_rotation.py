@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.authority_and_serving_certificate import KeyPair, issue_serving, new_authority
-from fleethook.cluster.certificates.secret_and_rotation import (
+from fleethook.cluster.certificates.secret_and_ca_rotation import (
     RotationPolicy,
     SecretName,
     SecretStore,
