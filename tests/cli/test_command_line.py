@@ -128,6 +128,12 @@ def test_a_mistake_gets_a_message_and_exit_code_2(
     assert not TAKEN
 
 
+def test_a_file_without_its_option_gets_the_options_for_files() -> None:
+    done = invoke(["serve", "rules.py"])
+    expected = "Error: Got unexpected extra argument (rules.py): give files by --manifests or --rules."
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, expected)
+
+
 def test_a_missing_command_is_an_error_with_the_help() -> None:
     done = invoke(["crds"])
     assert (done.exit_code, done.stdout) == (2, "")

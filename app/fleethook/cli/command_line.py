@@ -170,9 +170,14 @@ class CommandGroup(click.Group):
 class _Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         joined = [_SHORT_WITH_VALUE.fullmatch(arg) for arg in args]
-        rest = super().parse_args(
-            ctx, [f"-{found[1]}{found[2]}" if found else one for found, one in zip(joined, args, strict=True)]
-        )
+        args = [f"-{found[1]}{found[2]}" if found else one for found, one in zip(joined, args, strict=True)]
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
+            options = [one.opts[0] for one in self.params if one.multiple and isinstance(one.type, click.Path)]
+            if options and error.message.startswith("Got unexpected extra argument"):
+                ctx.fail(f"{error.message}: give files by {' or '.join(options)}.")
+            raise
         paths = [one for value in ctx.params.values() for one in (value if isinstance(value, tuple) else (value,))]
         if sum(isinstance(path, os.PathLike) and str(path) == "-" for path in paths) > 1:
             ctx.fail("- (standard input) is given more than once.")

@@ -1,16 +1,18 @@
 """Finds the YurtAppOverriders that are bound to a subject, and reads them from the apiserver."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import LiveSource
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, StoreView
 from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
+
+if TYPE_CHECKING:
+    # Commands that render files need no apiserver.
+    from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import LiveSource
 
 SubjectKey = tuple[str, str, str]
 """Namespace, subject kind and subject name."""
@@ -96,7 +98,7 @@ def warn_about_ignored(overriders: Sequence[JSONObject]) -> tuple[str, ...]:
     return (f"YurtAppOverrider {names[0]} is in effect; {', '.join(names[1:])} for the same subject is ignored",)
 
 
-async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSource) -> None:
+async def read_overriders(subject: Binding, *, store: StoreView, live: "LiveSource") -> None:
     """Read the overriders of a subject into the store; raises APIError, UnreachableError.
 
     A subject has one overrider, so a known one that still exists makes a list unnecessary. etcd answers a read by name
@@ -109,8 +111,8 @@ async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSourc
     """
     if known := _find_names(subject, store):
         cluster, _, namespace, _ = subject
-        reads = [live.read_one(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace, name=name) for name in known]
-        await asyncio.gather(*reads)
+        for name in known:
+            await live.read_one(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace, name=name)
         if _find_names(subject, store) == known:
             return
     await live.read_selected(
