@@ -179,7 +179,7 @@ async def test_the_time_of_a_body_begins_with_a_head_that_needs_no_parser() -> N
     request = encode(review("u-2"))
     await wire.read(request[:200])
     assert wire.protocol.stage() is ConnectionStage.WAITING
-    assert (wire.protocol._timer is not None, wire.protocol._timer_for.name) == (True, "BODY")
+    assert (wire.protocol._timer is not None, wire.protocol._timer_for) == (True, "body")
     await wire.read(request[200:])
     assert wire.protocol.stage() is ConnectionStage.IDLE
     assert wire.protocol._timer is None

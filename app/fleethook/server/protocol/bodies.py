@@ -10,8 +10,9 @@ one piece, and signals when it can take the next one. The rest of the answer sta
 
 import asyncio
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+import msgspec
 from starlette.types import Message, Receive, Send
 
 from fleethook.fair_limits import Limit, LimitError
@@ -64,17 +65,16 @@ class BodyBudget(Limit):
                 waiter.set_result(None)
 
 
-class BodyCharge:
+class BodyCharge(msgspec.Struct, eq=False):
     """The memory of one request, from the first byte of its body to the end of its answer.
 
     Attributes:
         size: The charged bytes.
     """
 
-    def __init__(self, budget: BodyBudget, client: str) -> None:
-        self._budget: Final = budget
-        self._client = client
-        self.size = 0
+    _budget: BodyBudget
+    _client: str
+    size: int = 0
 
     def assign(self, client: str, body_bytes: int) -> bool:
         """Charge the request to another client from now on, and return True; return False if that client has no room.
@@ -257,7 +257,7 @@ def close_after_answer(send: Send) -> Send:
 JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """A JSON answer.
 
     Attributes:

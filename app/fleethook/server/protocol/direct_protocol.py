@@ -13,9 +13,10 @@ bytes first.
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import httptools
+import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -29,7 +30,7 @@ FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""
 
 
-class _Answered(NamedTuple):
+class _Answered(msgspec.Struct, frozen=True):
     """Replaces uvicorn's cycle of a request that was answered here."""
 
     message_event: asyncio.Event
@@ -43,8 +44,10 @@ _ANSWERED: Final[Any] = _Answered(asyncio.Event())
 
 def _encode_answer(reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
     """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
-    lines = [b"%b: %b\r\n" % header for header in (*defaults, *reply.all_headers())]
-    return b"".join((STATUS_LINE[reply.status], *lines, b"\r\n", reply.body))
+    parts = [STATUS_LINE[reply.status]]
+    for name, value in (*defaults, *reply.all_headers()):
+        parts += name, b": ", value, b"\r\n"
+    return b"".join((*parts, b"\r\n", reply.body))
 
 
 class DirectProtocol(ClosingProtocol):
@@ -59,7 +62,7 @@ class DirectProtocol(ClosingProtocol):
             kwargs: As in uvicorn's protocol.
         """
         super().__init__(*args, **kwargs)
-        self._find: Final = find_endpoint
+        self._find: Final[FindEndpoint] = find_endpoint or (lambda _path: None)
         self._pending: Endpoint | None = None
         self._body = b""
         self._is_complete = False
@@ -153,8 +156,8 @@ class DirectProtocol(ClosingProtocol):
 
     def _begin_repeated(self, data: bytes) -> bool:
         """Begin with a request whose head equals a former one; return False if the parser has to read it."""
-        found = self._known.find(data) if self._find is not None and self._is_between_messages else None
-        if self._find is None or found is None:
+        found = self._known.find(data) if self._is_between_messages else None
+        if found is None:
             return False
         repeated, scope = found
         if len(data) - repeated.size > repeated.length or not self._is_free():
@@ -165,8 +168,7 @@ class DirectProtocol(ClosingProtocol):
             return False
         self._unset_keepalive_if_required()
         self.headers = repeated.headers
-        scope = {**scope, "headers": repeated.headers}
-        self.scope = scope  # type: ignore[assignment]
+        self.scope = {**scope, "headers": repeated.headers}  # type: ignore[typeddict-item]
         self._pending = endpoint
         self._unparsed_head = data[: repeated.size]
         self._missing = repeated.length
@@ -201,14 +203,13 @@ class DirectProtocol(ClosingProtocol):
         """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
         parser = self.parser
         is_usual = (
-            self._find is not None
-            and parser.get_method() == b"POST"
+            parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
             and not parser.should_upgrade()
             and not self.expect_100_continue
         )
-        if not is_usual or not self._is_free() or self._find is None:
+        if not is_usual or not self._is_free():
             return None
         try:
             # uvicorn uses this function, too. It answers 400 to a URL that llhttp accepts and this function refuses.
@@ -299,7 +300,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _may_still_answer(self, endpoint: Endpoint) -> bool:
         """Return whether a request that arrived in several reads may still be answered here."""
-        return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
+        return self._find(self.scope["path"]) is endpoint and self._is_free()
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""

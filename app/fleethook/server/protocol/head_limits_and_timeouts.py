@@ -6,9 +6,8 @@ uvicorn create objects for all of them.
 """
 
 import asyncio
-import enum
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -55,12 +54,8 @@ class Guard(NamedTuple):
     find_endpoint: FindEndpoint | None = None
 
 
-class _Reading(enum.Enum):
-    """The part of a request that the client has not sent yet."""
-
-    NOTHING = enum.auto()
-    HEADERS = enum.auto()
-    BODY = enum.auto()
+_Reading = Literal["nothing", "headers", "body"]
+"""The part of a request that the client has not sent yet."""
 
 
 class _RefusedError(Exception):
@@ -87,12 +82,12 @@ class GuardedProtocol(DirectProtocol):
         self._connection: Final = connection
         if connection.health_only:
             self.app = guard.health_app
-        self._reading = _Reading.HEADERS
+        self._reading: _Reading = "headers"
         self._since = self.loop.time()
         self._header_bytes = 0
         self._bytes_since_body = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_for = _Reading.NOTHING
+        self._timer_for: _Reading = "nothing"
         self._refusal = (0, "")
         self._extensions: dict[str, dict[object, object]] = {}
 
@@ -101,7 +96,7 @@ class GuardedProtocol(DirectProtocol):
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         if cycle is None and not self.is_collecting:
             return ConnectionStage.UNPROVEN
-        if self._reading is not _Reading.NOTHING or self.flow.write_paused:
+        if self._reading != "nothing" or self.flow.write_paused:
             return ConnectionStage.WAITING
         return ConnectionStage.IDLE if cycle is None or cycle.response_complete else ConnectionStage.ANSWERING
 
@@ -140,7 +135,7 @@ class GuardedProtocol(DirectProtocol):
         """Start the time of a request."""
         super().on_message_begin()
         self.scope["extensions"] = self._extensions
-        self._reading = _Reading.HEADERS
+        self._reading = "headers"
         self._since = self.loop.time()
         self._header_bytes = 0
         self._bytes_since_body = 0
@@ -151,7 +146,7 @@ class GuardedProtocol(DirectProtocol):
             self._stop_parsing(431, "the request has too many headers")
         if self.pipeline and len(self.pipeline) >= _MAX_PIPELINED:
             self._stop_parsing(429, "too many requests of this connection wait for their answers")
-        self._reading = _Reading.BODY
+        self._reading = "body"
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -161,16 +156,16 @@ class GuardedProtocol(DirectProtocol):
 
     def on_message_complete(self) -> None:
         """Take the end of the request."""
-        self._reading = _Reading.NOTHING
+        self._reading = "nothing"
         super().on_message_complete()
 
     def note_unparsed(self, *, is_complete: bool) -> None:
         """Start or end the time of a body."""
         self._bytes_since_body = 0
         if is_complete:
-            self._reading = _Reading.NOTHING
-        elif self._reading is _Reading.NOTHING:
-            self._reading = _Reading.BODY
+            self._reading = "nothing"
+        elif self._reading == "nothing":
+            self._reading = "body"
             self._since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -180,14 +175,14 @@ class GuardedProtocol(DirectProtocol):
         if self.transport.is_closing():
             self._disarm()
             return
-        if self._reading is _Reading.NOTHING:
-            if self._keeps_alive() or not self._is_idle():
+        if self._reading == "nothing":
+            if self.timeout_keep_alive_task is not None or not self._is_idle():
                 self._disarm()
                 return
             # The arrival of bytes has ended the keep-alive timeout. They begin no request, so this timeout replaces it.
-            self._reading = _Reading.HEADERS
+            self._reading = "headers"
             self._since = self.loop.time()
-        if self._reading is _Reading.HEADERS:
+        if self._reading == "headers":
             self._header_bytes += len(data)
             if self._header_bytes > _HEADER_LIMIT or len(self.headers or ()) > _MAX_HEADERS:
                 self._refuse(431, "the request headers are too large")
@@ -208,19 +203,16 @@ class GuardedProtocol(DirectProtocol):
         self._refusal = (status, text)
         raise _RefusedError
 
-    def _keeps_alive(self) -> bool:
-        return self.timeout_keep_alive_task is not None
-
     def _is_idle(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         return cycle is not None and cycle.response_complete and not self.pipeline
 
     def _arm(self) -> None:
-        if self._timer is not None and self._timer_for is self._reading:
+        if self._timer is not None and self._timer_for == self._reading:
             return
         self._disarm()
         self._timer_for = self._reading
-        is_head = self._reading is _Reading.HEADERS
+        is_head = self._reading == "headers"
         seconds = self._guard.header_timeout if is_head else self._guard.request_timeout
         self._timer = self.loop.call_later(max(0.0, self._since + seconds - self.loop.time()), self._expire)
 

@@ -7,6 +7,8 @@ comparison is safe.
 
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"\r\nContent-Length: "
 _LINE_END: Final = b"\r\n"
@@ -42,7 +44,7 @@ def _split(data: bytes) -> _Parts | None:
     return _Parts(data[:start], digits, data[end:size], size)
 
 
-class Repeated(NamedTuple):
+class Repeated(msgspec.Struct, frozen=True):
     """A head that equals a known one.
 
     Attributes:
@@ -59,15 +61,15 @@ class Repeated(NamedTuple):
 class KnownHead:
     """A head that the parser has read, of ``size`` bytes."""
 
-    __slots__ = ("_after", "_before", "_first", "_rest", "size")
+    __slots__ = ("_after", "_before", "_headers", "_position", "size")
 
     def __init__(self, parts: _Parts, headers: Headers, position: int) -> None:
         """Store a head; use `remember_head` instead."""
         self.size: Final = parts.size
         self._before: Final = parts.before
         self._after: Final = parts.after
-        self._first: Final = headers[:position]
-        self._rest: Final = headers[position + 1 :]
+        self._headers: Final = headers
+        self._position: Final = position
 
     def find(self, data: bytes) -> Repeated | None:
         """Return the head in the beginning of a read, None if it may differ from this one."""
@@ -80,7 +82,8 @@ class KnownHead:
         digits = data[start:end]
         if not digits.isdigit():
             return None
-        headers = [*self._first, (b"content-length", digits), *self._rest]
+        headers = self._headers.copy()
+        headers[self._position] = b"content-length", digits
         return Repeated(end + len(self._after), int(digits), headers)
 
 

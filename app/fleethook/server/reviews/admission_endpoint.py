@@ -82,8 +82,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, str, Response]
         del scope
         return ""
 
-    def _decode(self, body: bytes) -> Decoded:
-        return decode_review(body)
+    _decode = staticmethod(decode_review)
 
     def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body).decode_objects()
@@ -164,8 +163,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, str, Response]
         response, review = to_response(problem), received.review
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
-    def _classify(self, review: Decoded, verdict: Response) -> tuple[str, str]:
-        return classify(review, verdict)
+    _classify = staticmethod(classify)
 
     def _name_cluster(self, received: Received[Decoded, str]) -> str:
         return find_cluster(received.review.request)

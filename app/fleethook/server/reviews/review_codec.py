@@ -139,7 +139,7 @@ _BEGINNINGS: Final = {
 """The beginnings of answers by the version of the review."""
 
 
-class Decoded(NamedTuple):
+class Decoded(msgspec.Struct, frozen=True):
     """A review to answer; ``problem`` is set if only its uid and version could be read."""
 
     api_version: str

@@ -9,8 +9,9 @@ import time
 from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
@@ -49,7 +50,7 @@ CallT = TypeVar("CallT")
 VerdictT = TypeVar("VerdictT")
 
 
-class Received(NamedTuple, Generic[ReviewT, CallT]):
+class Received(msgspec.Struct, Generic[ReviewT, CallT], frozen=True):
     """A review that is being answered.
 
     Attributes:
@@ -91,7 +92,7 @@ class ReviewEndpoint(ReportingEndpoint, Generic[ReviewT, RequestT, CallT, Verdic
 
     def _begin(self, scope: Scope, body: bytes) -> Answered:
         started, request_id = time.perf_counter(), scope.get(REQUEST_ID, "")
-        call = self._inspect(scope)
+        call: Any = self._inspect(scope)
         if len(body) > self.max_on_loop or isinstance(call, CoroutineType):
             return self._begin_later(scope, body, request_id, started=started, inspected=call)
         try:
@@ -99,7 +100,7 @@ class ReviewEndpoint(ReportingEndpoint, Generic[ReviewT, RequestT, CallT, Verdic
         except BadReviewError as error:
             raise self._refuse_malformed(error, scope, body, started=started) from error
         request_id = request_id or review.uid
-        return self._go_on(Received(review, cast("CallT", call), request_id, False, scope, body, started))
+        return self._go_on(Received(review, call, request_id, False, scope, body, started))
 
     async def _begin_later(
         self,
@@ -238,7 +239,7 @@ class ReviewEndpoint(ReportingEndpoint, Generic[ReviewT, RequestT, CallT, Verdic
         """Return the verdict on a review that cannot be answered, and the answer as JSON."""
 
     @abstractmethod
-    def _classify(self, review: ReviewT, verdict: VerdictT) -> tuple[str, str]:
+    def _classify(self, review: ReviewT, verdict: VerdictT, /) -> tuple[str, str]:
         """Return the operation and the outcome under which a review counts."""
 
     @abstractmethod

@@ -70,7 +70,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
             response = self._fail(error, received)
         else:
             call = received.call._replace(cluster=cluster)
-            return super()._decide(received._replace(call=call), request)
+            return super()._decide(msgspec.structs.replace(received, call=call), request)
         review = received.review
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         return DispatchResult(response, None), answer
