@@ -14,6 +14,7 @@ _MAX_LEVELS: Final = 100
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
 _read: Final = dict.__getitem__
 _get: Final = dict.get
+_get_attribute: Final = object.__getattribute__
 
 
 class Members(dict[str, Any]):
@@ -26,14 +27,17 @@ class Members(dict[str, Any]):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
+    # In Python 3.11, a failed lookup before `__getattr__` takes longer than this method.
+    def __getattribute__(self, name: str) -> Any:
+        if name in _NAMES:
+            return _get_attribute(self, name)
         try:
             value = _read(self, name)
         except KeyError:
             raise AttributeError(
                 f"the object has no member {name!r}; read an optional member with .get({name!r})"
             ) from None
-        return self._view_member(name, value) if type(value) in _PLAIN_TYPES else value
+        return _view_member(self, name, value) if type(value) in _PLAIN_TYPES else value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _METHODS:
@@ -47,12 +51,7 @@ class Members(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = _read(self, name)
-        return self._view_member(name, value) if type(value) in _PLAIN_TYPES else value
-
-    def _view_member(self, name: str, value: JSON) -> Any:
-        viewed = view(value)
-        self[name] = viewed
-        return viewed
+        return _view_member(self, name, value) if type(value) in _PLAIN_TYPES else value
 
     # With an own method, ``dict(…)``, ``{**…}`` and ``|`` read members by ``__getitem__``.
     def __iter__(self) -> Iterator[str]:
@@ -61,28 +60,24 @@ class Members(dict[str, Any]):
     def __or__(self, other: Any) -> Any:
         return self.copy() | other
 
-    def _view_all(self) -> None:
-        for name in self:
-            _ = self[name]
-
     def get(self, name: str, default: Any = None) -> Any:
         """Return a member, ``default`` if it is missing."""
         value = _get(self, name, default)
-        return self._view_member(name, value) if type(value) in _PLAIN_TYPES and name in self else value
+        return _view_member(self, name, value) if type(value) in _PLAIN_TYPES and name in self else value
 
     def items(self) -> Any:
         """Return the names and values of all members."""
-        self._view_all()
+        _view_all(self)
         return super().items()
 
     def values(self) -> Any:
         """Return the values of all members."""
-        self._view_all()
+        _view_all(self)
         return super().values()
 
     def copy(self) -> dict[str, Any]:
         """Return the members as a plain ``dict``."""
-        self._view_all()
+        _view_all(self)
         return super().copy()
 
     def pop(self, name: str, *default: Any) -> Any:
@@ -95,6 +90,20 @@ class Members(dict[str, Any]):
         if name not in self:
             self[name] = default
         return self[name]
+
+
+_NAMES: Final = frozenset(dir(Members))
+
+
+def _view_member(members: Members, name: str, value: JSON) -> Any:
+    viewed = view(value)
+    members[name] = viewed
+    return viewed
+
+
+def _view_all(members: Members) -> None:
+    for name in members:
+        _ = members[name]
 
 
 class Elements(list[Any]):
@@ -115,7 +124,7 @@ class Elements(list[Any]):
             yield self[position] if type(element) in _PLAIN_TYPES else element
 
 
-_PLAIN_TYPES: Final = (dict, list)
+_PLAIN_TYPES: Final = frozenset({dict, list})
 
 
 def view(value: JSON) -> JSON:
