@@ -35,7 +35,7 @@ async def judge_update(
     declaration: Declaration,
     request: AdmissionRequest,
     refusal: Response,
-    ask: Callable[[AdmissionRequest], Awaitable[Response]],
+    ask: Callable[[AdmissionRequest], Awaitable[tuple[Response, Any]]],
 ) -> Response:
     """Return the answer to an update that a rule refuses: admitted if the stored object has the same violation.
 
@@ -46,7 +46,7 @@ async def judge_update(
         declaration: The requests that the rule decides about.
         request: The update.
         refusal: The answer of the rule.
-        ask: Returns the answer of the rule to another request.
+        ask: Returns the answer of the rule to another request, and its call.
     """
     judge = _Judge(declaration, request, ask)
     stored, updated = as_object(request.old_object), as_object(request.object)
@@ -69,7 +69,7 @@ class _Judge(NamedTuple):
 
     declaration: Declaration
     request: AdmissionRequest
-    ask: Callable[[AdmissionRequest], Awaitable[Response]]
+    ask: Callable[[AdmissionRequest], Awaitable[tuple[Response, Any]]]
 
     async def find_refusal(self, document: Mapping[str, JSON]) -> Response | None:
         """Return the refusal of a request that would create an object, None without one."""
@@ -81,7 +81,7 @@ class _Judge(NamedTuple):
                 return None
         except EvaluationError:
             return None
-        answer = await self.ask(created)
+        answer, _ = await self.ask(created)
         return answer if not answer.allowed and answer.reason in REFUSALS else None
 
     async def find_further_refusal(self, change: "Change") -> Response | None:

@@ -37,7 +37,6 @@ def find_rule_mismatch(declaration: Declaration, request: AdmissionRequest) -> s
     named = request.resource if request.resource.resource else request.kind
     # A declared subresource may have a kind of its own, such as Scale, so only the resource tells its object.
     by_kind = one.kind if not one.subresource else ""
-    scope = "Namespaced" if request.namespace and not _is_namespace(request) else "Cluster"
     if request.operation not in one.operations:
         return f"the operation is {request.operation}, not {' or '.join(one.operations)}"
     if one.group not in (EVERY, named.group) or one.version not in (EVERY, named.version):
@@ -50,7 +49,10 @@ def find_rule_mismatch(declaration: Declaration, request: AdmissionRequest) -> s
         return f"the subresource is {request.sub_resource or 'none'}, not {wanted}"
     if not by_kind and one.resource not in (EVERY, request.resource.resource):
         return f"the resource is {request.resource.resource}, not {one.resource}"
-    return "" if one.scope in (EVERY, scope) else f"the object is {scope}, and the scope of the rule is {one.scope}"
+    scope = EVERY
+    if one.scope != EVERY:
+        scope = "Namespaced" if request.namespace and not _is_namespace(request) else "Cluster"
+    return "" if one.scope == scope else f"the object is {scope}, and the scope of the rule is {one.scope}"
 
 
 def _is_namespace(request: AdmissionRequest) -> bool:

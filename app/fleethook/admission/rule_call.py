@@ -1,9 +1,11 @@
 """One call of a rule: its arguments by name, the response to its result, and its failure."""
 
+import asyncio
 import inspect
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +24,13 @@ from fleethook.model.json import JSON, as_object
 from fleethook.patch.diff import diff
 
 # kube-apiserver refuses changes of these members, or ignores them.
-_IDENTITY: Final = (("", "apiVersion"), ("", "kind"), ("metadata", "name"), ("metadata", "namespace"))
+_TYPE: Final = ("apiVersion", "kind")
 _OF_APISERVER: Final = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "managedFields", "selfLink",
 )  # fmt: skip
 """Members of ``metadata``."""
+_OF_METADATA: Final = ("name", "namespace", *_OF_APISERVER)
 _NULL: Final = b"null"
 
 
@@ -96,7 +99,7 @@ class Invocation:
         if codec is PLAIN:
             if self._request is not None:
                 return self._request.object
-            self._viewed = view(self.before)
+            self._viewed = view(find_object(review))
             return self._viewed
         text = bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
         if text == _NULL:
@@ -116,19 +119,19 @@ class Invocation:
         """The warnings for the user."""
         return tuple(map(write_warning, self._warnings)) if self._warnings else ()
 
-    def respond_to_validation(self, result: Any) -> Response:
-        """Return the response to a validating rule that refused nothing; raises TypeError."""
-        if result is not None:
-            raise TypeError(f"the rule returned {type(result).__name__}: raise Denied to refuse, and return nothing")
-        return allowed(warnings=self.warnings)
-
-    def respond_to_mutation(self, result: Any) -> Response:
-        """Return the response to a mutating rule: the patch of its changes.
+    def respond(self, result: Any, *, mutates: bool) -> Response:
+        """Return the response to a rule that refused nothing: for a mutating one, the patch of its changes.
 
         Raises:
-            TypeError: The result is no JSON object.
+            TypeError: The result is no JSON object, or that of a validating rule.
             ValueError: The rule changed a field that identifies the object.
         """
+        if not mutates:
+            if result is not None:
+                raise TypeError(
+                    f"the rule returned {type(result).__name__}: raise Denied to refuse, and return nothing"
+                )
+            return allowed(warnings=self.warnings)
         found = self._find_changed(result)
         operations = [] if found is None else diff(self.before, found)
         if operations:
@@ -183,11 +186,10 @@ def _require_type(result: Any, type_: type) -> None:
 def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> None:
     """Raise ValueError if a field that identifies the object differs."""
     metadata = as_object(before.get("metadata")), as_object(after.get("metadata"))
-    for parent, member in (*_IDENTITY, *(("metadata", one) for one in _OF_APISERVER)):
-        old, new = metadata if parent else (before, after)
-        if old is not new and old.get(member) != new.get(member):
-            pointer = f"/{parent}/{member}" if parent else f"/{member}"
-            raise ValueError(f"the rule changed {pointer}, which no webhook may change")
+    for parent, members, old, new in (("", _TYPE, before, after), ("/metadata", _OF_METADATA, *metadata)):
+        for member in members if old is not new else ():
+            if old.get(member) != new.get(member):
+                raise ValueError(f"the rule changed {parent}/{member}, which no webhook may change")
 
 
 def _lacks_all(after: JSON, before: JSON) -> bool:
@@ -265,6 +267,18 @@ class ServedRule:
         self.__doc__ = function.__doc__
         self._decides_itself: Final = decides_itself(declaration, signature.names, expression)
 
+    def decide_now(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
+        """Answer a review in this thread, as `decide` does: only a coroutine function waits."""
+        work = self.decide(request, lookup, settings)
+        if self.is_async:
+            return asyncio.run(work)
+        try:
+            work.send(None)
+        except StopIteration as end:
+            decided: Decided = end.value
+            return decided
+        raise AssertionError("only a coroutine waits")
+
     async def decide(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         """Answer a review. A failure is answered under the failure policy."""
         answer, invocation = await self._ask(request, lookup, settings)
@@ -272,35 +286,28 @@ class ServedRule:
             return answer, invocation
         if invocation is not None and invocation.reads_more:
             return answer, invocation
-
-        async def ask(other: AdmissionRequest) -> Response:
-            return (await self._ask(other, lookup, settings))[0]
-
+        ask = partial(self._ask, lookup=lookup, settings=settings)
         return await judge_update(self.declaration, request, answer, ask), invocation
 
     async def _ask(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
-        if not (template := find_template(self.declaration, request)):
-            return await self._call_rule(request, lookup, settings)
-        shown = show_template(request, template)
+        """Return the answer of the function or the expression."""
+        template = find_template(self.declaration, request)
+        shown = show_template(request, template) if template else request
         if shown is None:
             return allowed(), None
-        answer, invocation = await self._call_rule(shown, lookup, settings)
-        return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
-
-    async def _call_rule(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         invocation = None
         try:
             if self.expression is not None:
-                return self._evaluate(request, self.expression), None
-            invocation = Invocation(self.signature, request, lookup=lookup, followed=self.followed, settings=settings)
-            result = self.function(**invocation.arguments)
-            if self.is_async and inspect.isawaitable(result):
-                result = await result
-            if self.declaration.mutates:
-                return invocation.respond_to_mutation(result), invocation
-            return invocation.respond_to_validation(result), invocation
+                answer = self._evaluate(shown, self.expression)
+            else:
+                invocation = Invocation(self.signature, shown, lookup=lookup, followed=self.followed, settings=settings)
+                result = self.function(**invocation.arguments)
+                if self.is_async and inspect.isawaitable(result):
+                    result = await result
+                answer = invocation.respond(result, mutates=self.declaration.mutates)
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
-            return self._respond_to_error(error, invocation), invocation
+            answer = self._respond_to_error(error, invocation)
+        return place_refusal(answer, template) if template and answer.reason in REFUSALS else answer, invocation
 
     def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
         """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
@@ -338,13 +345,3 @@ class ServedRule:
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == self.file), self.line)
         text = shorten_text(error)
         return f"{Path(self.file).name}:{line}: {type(error).__name__}{': ' if text else ''}{text}"
-
-
-def run_at_once(work: Coroutine[Any, Any, Decided]) -> Decided:
-    """Return the result of a coroutine that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        decided: Decided = end.value
-        return decided
-    raise AssertionError("only a coroutine waits")

@@ -1,9 +1,8 @@
 """Rules: decorated functions that decide about reviews, and their tests from Python."""
 
-import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from reprlib import repr as shortened_repr
@@ -15,7 +14,7 @@ from fleethook.admission.attribute_access_and_json import to_plain
 from fleethook.admission.invalid_changes_in_tests import TOLERATED, list_added_faults
 from fleethook.admission.mismatch_and_pod_templates import find_mismatch, list_targets
 from fleethook.admission.parameters_and_typed_objects import PLAIN
-from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule, run_at_once
+from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
@@ -210,8 +209,7 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
 
     def run_all() -> None:
         for rule in rules:
-            run: Callable[[Coroutine[Any, Any, Decided]], Decided] = asyncio.run if rule.is_async else run_at_once
-            results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
+            results.put(context.copy().run(rule.decide_now, request, around.lookup, around.settings))
 
     caller = _idle.pop() if _idle else _start_caller()
     caller.put(run_all)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final, NoReturn
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
-from fleethook.admission.rule_call import Decided, run_at_once
+from fleethook.admission.rule_call import Decided
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.store_parameter import Lookup
 from fleethook.cluster.partial_and_stale_objects import StaleError
@@ -108,7 +108,7 @@ class RuleRunner:
         if problem := missing or ("" if is_inline else self._describe_overload(lookup.cluster)):
             return rule.fail(f"{rule.place}: {problem}")
         if is_inline:
-            return self._decide_now(request, lookup)[0]
+            return rule.decide_now(request, lookup, self._settings)[0]
         return self._wait(request, lookup)
 
     def _describe_overload(self, cluster: str) -> str:
@@ -118,14 +118,11 @@ class RuleRunner:
             return f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
         return ""
 
-    def _decide_now(self, request: AdmissionRequest, lookup: Lookup) -> Decided:
-        return run_at_once(self.rule.decide(request, lookup, self._settings))
-
     def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Decided]:
         if self.rule.is_async:
             work = self.rule.decide(request, lookup, self._settings)
             return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._find_loop()))
-        return self._threads.run(self._decide_now, request, lookup)
+        return self._threads.run(self.rule.decide_now, request, lookup, self._settings)
 
     async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
         self._waiting += 1
