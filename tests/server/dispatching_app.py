@@ -18,7 +18,7 @@ from tests.engines.dispatch.builders import (
 from tests.server.direct_connections import app_for_tests
 
 CALLER = "kube-apiserver"
-AT_ONCE = 1
+DIRECT = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
 NAMED: dict[str, Any] = {"dispatch_callers": (CALLER,), "client_ca_file": Path("ca.crt")}

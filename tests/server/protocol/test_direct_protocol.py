@@ -29,7 +29,7 @@ WHOLE = encode(review())
 LONG = encode(long_review(30_000))
 TOO_LONG = encode(long_review(LIMIT - 4_000))
 REFUSED = encode(review(), "Content-Type: text/plain")
-AT_ONCE = 1
+DIRECT = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
 
@@ -37,21 +37,21 @@ BY_ASGI = 2
 @pytest.mark.parametrize(
     ("chunks", "writes"),
     [
-        ([WHOLE], AT_ONCE),
-        ([encode(review(), path=f"{MUTATE}?timeout=10s")], AT_ONCE),
-        ([encode(b"{}")], AT_ONCE),
-        ([encode(review(), "Content-Type: text/plain")], AT_ONCE),
-        ([WHOLE, WHOLE, WHOLE], 3 * AT_ONCE),
-        ([b"\r\n" + WHOLE + b"\r\n"], AT_ONCE),
-        ([WHOLE[:-1], WHOLE[-1:]], AT_ONCE),
-        ([WHOLE[:9], *(WHOLE[place : place + 1] for place in range(9, len(WHOLE)))], AT_ONCE),
-        ([LONG[:20_000], LONG[20_000:]], AT_ONCE),
-        ([LONG[:20_000], LONG[20_000:], WHOLE], 2 * AT_ONCE),
+        ([WHOLE], DIRECT),
+        ([encode(review(), path=f"{MUTATE}?timeout=10s")], DIRECT),
+        ([encode(b"{}")], DIRECT),
+        ([encode(review(), "Content-Type: text/plain")], DIRECT),
+        ([WHOLE, WHOLE, WHOLE], 3 * DIRECT),
+        ([b"\r\n" + WHOLE + b"\r\n"], DIRECT),
+        ([WHOLE[:-1], WHOLE[-1:]], DIRECT),
+        ([WHOLE[:9], *(WHOLE[place : place + 1] for place in range(9, len(WHOLE)))], DIRECT),
+        ([LONG[:20_000], LONG[20_000:]], DIRECT),
+        ([LONG[:20_000], LONG[20_000:], WHOLE], 2 * DIRECT),
         ([LONG[:20_000], LONG[20_000:] + WHOLE], 2 * BY_ASGI),
         ([TOO_LONG[:20_000], TOO_LONG[20_000:]], BY_ASGI),
         ([TOO_LONG], BY_ASGI),
         ([REFUSED[:-1], REFUSED[-1:]], BY_ASGI),
-        ([WHOLE[:50], WHOLE[50:]], AT_ONCE),
+        ([WHOLE[:50], WHOLE[50:]], DIRECT),
         ([WHOLE + WHOLE], 2 * BY_ASGI),
         ([encode(review(), "Transfer-Encoding: chunked")], BY_ASGI),
         ([encode(review(), "Expect: 100-continue")], BY_ASGI + 1),
@@ -59,18 +59,18 @@ BY_ASGI = 2
         ([encode(review(), "Connection: Upgrade", "Upgrade: h2c")], BY_ASGI),
         ([encode(review(), version="1.0")], BY_ASGI),
         ([encode(review(), "Connection: keep-alive", version="1.0")], BY_ASGI),
-        ([encode(review(), path=WAITING)], BY_ASGI),
-        ([encode(review(), path=FAILING)], BY_ASGI),
-        ([encode(review(), path=LENGTHY)], BY_ASGI + 4),
+        ([encode(review(), path=WAITING)], DIRECT),
+        ([encode(review(), path=FAILING)], DIRECT),
+        ([encode(review(), path=LENGTHY)], DIRECT + 4),
         ([encode(review(), path="/none")], BY_ASGI),
-        ([encode(review(), path="/clusters/a/mutate")], AT_ONCE),
+        ([encode(review(), path="/clusters/a/mutate")], DIRECT),
         ([encode(review(), path="/clusters/%61/mutate")], BY_ASGI),
         ([encode(review(), path="/clusters/a/explain")], BY_ASGI),
         ([encode(b"", method="GET")], BY_ASGI),
     ],
     ids=lambda value: None if isinstance(value, int) else f"{len(value)} reads, {value[0][:60]!r}",
 )  # fmt: skip
-async def test_a_whole_review_that_needs_no_waiting_is_answered_at_once(chunks: list[bytes], writes: int) -> None:
+async def test_a_whole_review_is_answered_directly(chunks: list[bytes], writes: int) -> None:
     assert (await ask(app_for_tests(), chunks, direct=True)).writes == writes
 
 
@@ -81,7 +81,7 @@ async def test_requests_behind_one_that_waits_are_left_to_the_app_in_their_order
     assert (wire.transport.is_paused, wire.transport.writes) == (True, [])
     await turns()
     outcome = await wire.end()
-    assert outcome.writes == 2 * BY_ASGI
+    assert outcome.writes == DIRECT + BY_ASGI
     assert outcome.received.index(b'"first"') < outcome.received.index(b'"second"')
 
 
@@ -91,7 +91,7 @@ async def test_requests_behind_one_that_waits_are_left_to_the_app_in_their_order
 async def test_a_client_certificate_is_asked_for(certificate: Certificate | None, status: bytes) -> None:
     app = app_for_tests(known_clients_only=True)
     outcome = await ask(app, [WHOLE], direct=True, certificate=certificate)
-    assert (outcome.received.split()[1], outcome.writes) == (status, AT_ONCE)
+    assert (outcome.received.split()[1], outcome.writes) == (status, DIRECT)
     # Without one, nothing of the body is kept.
     wire = Wire(app, direct=True, certificate=certificate)
     await wire.read(WHOLE[:-1])

@@ -16,7 +16,7 @@ from tests.engines.dispatch.builders import configuration, review, webhook, widg
 from tests.engines.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
 from tests.hypothesis_profiles import cases, examples
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
-from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, NEVER, dispatching
+from tests.server.dispatching_app import BY_ASGI, DIRECT, NAMED, NEVER, dispatching
 from tests.server.notes import Notes
 
 
@@ -154,21 +154,21 @@ def test_both_paths_answer_count_log_and_authorize_alike() -> None:
 @pytest.mark.parametrize(
     ("request_bytes", "writes"),
     [
-        (encode(UNASKED, path="/clusters/a/mutate"), AT_ONCE),
-        (encode(UNASKED, path="/clusters/a/validate?timeout=3s"), AT_ONCE),
-        (encode(UNASKED, path="/clusters/root:org/mutate"), AT_ONCE),
-        (encode(UNASKED, path="/clusters/nowhere/mutate"), AT_ONCE),
-        (encode(UNASKED, path="/dispatch/mutate"), AT_ONCE),
-        (encode(ASKED, path="/clusters/a/mutate"), BY_ASGI),
+        (encode(UNASKED, path="/clusters/a/mutate"), DIRECT),
+        (encode(UNASKED, path="/clusters/a/validate?timeout=3s"), DIRECT),
+        (encode(UNASKED, path="/clusters/root:org/mutate"), DIRECT),
+        (encode(UNASKED, path="/clusters/nowhere/mutate"), DIRECT),
+        (encode(UNASKED, path="/dispatch/mutate"), DIRECT),
+        (encode(ASKED, path="/clusters/a/mutate"), DIRECT),
         (encode(UNASKED, path="/clusters/a/explain"), BY_ASGI),
         (encode(UNASKED, path="/clusters/a/none"), BY_ASGI),
-        (encode(HEALTH, path="/explore"), AT_ONCE),
-        (encode(HEALTH, path="/interpret?explain=1"), AT_ONCE),
-        (encode(question("ExploreHealthy", widget()), path="/explore"), AT_ONCE),
+        (encode(HEALTH, path="/explore"), DIRECT),
+        (encode(HEALTH, path="/interpret?explain=1"), DIRECT),
+        (encode(question("ExploreHealthy", widget()), path="/explore"), DIRECT),
     ],
     ids=lambda value: None if isinstance(value, int) else value[:40].decode(),
 )  # fmt: skip
-async def test_a_review_that_needs_no_waiting_is_answered_at_once(request_bytes: bytes, writes: int) -> None:
+async def test_a_review_is_answered_directly(request_bytes: bytes, writes: int) -> None:
     app = dispatching(**NAMED)
     for verb in ("mutate", "validate"):
         # Webhooks are compiled for the first request, which waits for that.
@@ -196,4 +196,4 @@ async def test_a_request_beyond_the_quota_is_refused_at_once() -> None:
             pass
         outcome = await ask(app, [encode(UNASKED, path="/clusters/a/mutate")], direct=True)
     assert b'"code":429' in outcome.received
-    assert outcome.writes == AT_ONCE
+    assert outcome.writes == DIRECT

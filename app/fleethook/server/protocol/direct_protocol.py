@@ -1,9 +1,10 @@
-"""uvicorn's HTTP protocol, which answers reviews itself: without a task, an ASGI channel and their objects.
+"""uvicorn's HTTP protocol, which answers reviews itself, without an ASGI channel and its objects.
 
-A request takes this path if it is a POST to an endpoint that answers at once, and nothing else happens on its
+A request takes this path if it is a POST to an endpoint that `FindEndpoint` finds, and nothing else happens on its
 connection. `_find_endpoint` decides when the headers are known, `_settle` once all bytes of a read have been parsed.
-Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. It starts any
-other request by the same calls as uvicorn, in the same order, with the bytes that were collected.
+Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. An answer
+that takes time has a task, for which the further requests of the connection wait. The protocol starts any other request
+by the same calls as uvicorn, in the same order, with the bytes that were collected.
 
 The parser does not read a head that equals a former one of its connection
 (`fleethook.server.protocol.repeated_head`). If such a request has to be left to the app, the parser reads all of its
@@ -11,13 +12,11 @@ bytes first.
 """
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
 import httptools
-import msgspec
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from fleethook.fair_limits import client_of
@@ -25,40 +24,40 @@ from fleethook.server.protocol.bodies import PIECE_BYTES, BodyCharge, Reply, Req
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
 from fleethook.server.reviews.http_checks import CHARGE, Endpoint, refuse
+from fleethook.work.threads_and_gc import finish
 
 FindEndpoint = Callable[[str], Endpoint | None]
-"""Returns the endpoint that may answer POSTs to a path at once."""
+"""Returns the endpoint that answers POSTs to a path here."""
 
 
-class _Answered(msgspec.Struct, frozen=True):
-    """Replaces uvicorn's cycle of a request that was answered here."""
+class _Cycle:
+    """Replaces uvicorn's cycle of a request that is answered here; uvicorn sets the last two members."""
 
-    message_event: asyncio.Event
-    response_started: bool = True
-    response_complete: bool = True
+    message_event: Final = asyncio.Event()  # No task waits for it.
+    response_started: Final = False
+
+    def __init__(self, *, response_complete: bool) -> None:
+        self.response_complete = response_complete
+        self.keep_alive = True
+        self.disconnected = False
 
 
-# All connections share this cycle, because it never changes and no task waits for its event.
-_ANSWERED: Final[Any] = _Answered(asyncio.Event())
-
-
-def _encode_answer(reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
-    """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
-    parts = [STATUS_LINE[reply.status]]
-    for name, value in (*defaults, *reply.all_headers()):
-        parts += name, b": ", value, b"\r\n"
-    return b"".join((*parts, b"\r\n", reply.body))
+# All connections share it, because it never changes.
+_ANSWERED: Final[Any] = _Cycle(response_complete=True)
+_CLOSE: Final = (b"connection", b"close")
+_FAILURE: Final = b"Internal Server Error"
+_FAILURE_HEADERS: Final = ((b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"21"))
 
 
 class DirectProtocol(ClosingProtocol):
-    """Answers a request at once if the answer needs no waiting, and leaves every other request to the ASGI app."""
+    """Answers the usual requests of known endpoints, and leaves every other request to the ASGI app."""
 
     def __init__(self, *args: Any, find_endpoint: FindEndpoint | None, **kwargs: Any) -> None:
         """Prepare.
 
         Args:
             args: As in uvicorn's protocol.
-            find_endpoint: Finds endpoints that answer at once; None to leave all requests to the ASGI app.
+            find_endpoint: Finds endpoints that answer here; None to leave all requests to the ASGI app.
             kwargs: As in uvicorn's protocol.
         """
         super().__init__(*args, **kwargs)
@@ -89,7 +88,7 @@ class DirectProtocol(ClosingProtocol):
     def shutdown(self) -> None:
         """Leave an incomplete request to the app, and close the connection after its answer."""
         if self._pending is not None:
-            self._start(self.app)
+            self._start()
         super().shutdown()
 
     @property
@@ -102,7 +101,7 @@ class DirectProtocol(ClosingProtocol):
         self._is_between_messages = False
         self._begun_messages += 1
         if self._pending is not None and not self._is_catching_up:
-            self._start(self.app)
+            self._start()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -116,7 +115,7 @@ class DirectProtocol(ClosingProtocol):
     def on_chunk_header(self) -> None:
         """Leave a body without Content-Length to the app, which limits it as it reads it."""
         if self._pending is not None:
-            self._start(self.app)
+            self._start()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -238,26 +237,61 @@ class DirectProtocol(ClosingProtocol):
         )
 
     def _settle(self, endpoint: Endpoint) -> None:
-        """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
+        """Answer the pending request, wait for the rest of it, or leave it to the app."""
         if self.transport.is_closing():
             # The connection is being closed, so no client waits for the answer.
             self.forget_pending()
             return
         if not self._is_complete:
             if not self._collect(endpoint):
-                self._start(self.app)
+                self._start()
             return
         answered = self._answer(endpoint)
+        if answered is None:
+            self._start()
+            return
+        self.forget_pending()
         if isinstance(answered, Reply):
-            self.forget_pending()
-            self._send(answered)
+            self.cycle = _ANSWERED
+            self.transport.write(self._encode(answered.status, answered.all_headers(), answered.body))
+            self.on_response_complete()
         else:
-            self._start(answered)
+            task = self.loop.create_task(answered)
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
 
-    def _send(self, reply: Reply) -> None:
-        self.cycle = _ANSWERED
-        self.transport.write(_encode_answer(reply, self.server_state.default_headers))
+    async def _send_later(
+        self, answering: Awaitable[Reply], endpoint: Endpoint, charge: BodyCharge, cycle: Any
+    ) -> None:
+        """Send an answer that takes time. Meanwhile, uvicorn keeps further requests of the connection."""
+        endpoint.metrics.in_flight += 1
+        try:
+            reply = await answering
+            status, headers, body = reply.status, reply.all_headers(), reply.body
+        except BaseException as error:
+            self.logger.error("Exception in ASGI application\n", exc_info=error)  # noqa: TRY400 - as uvicorn logs it
+            status, headers, body = 500, [*_FAILURE_HEADERS], _FAILURE
+            cycle.keep_alive = False
+        try:
+            answer = self._encode(status, headers if cycle.keep_alive else [*headers, _CLOSE], body)
+            for start in range(0, len(answer), PIECE_BYTES):
+                await self.flow.drain()
+                if not self.transport.is_closing():
+                    self.transport.write(answer[start : start + PIECE_BYTES])
+        finally:
+            endpoint.metrics.in_flight -= 1
+            charge.give_back()
+        cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
         self.on_response_complete()
+
+    def _encode(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
+        """Return an answer in uvicorn's format."""
+        parts = [STATUS_LINE[status]]
+        for name, value in (*self.server_state.default_headers, *headers):
+            parts += name, b": ", value, b"\r\n"
+        return b"".join((*parts, b"\r\n", body))
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
@@ -273,45 +307,41 @@ class DirectProtocol(ClosingProtocol):
             endpoint.metrics.in_flight += 1
         return self._charge.take(len(self._body) - self._charge.size)
 
-    def _answer(self, endpoint: Endpoint) -> Reply | ASGIApp:
-        """Return the answer to the pending request, which is complete, or the app that has to answer it."""
+    def _answer(self, endpoint: Endpoint) -> Reply | Coroutine[Any, Any, None] | None:
+        """Return the answer to the pending request, which is complete, or its sending; None leaves it to the app."""
         scope: Any = self.scope
-        app: ASGIApp = self.app
         body, charge = self._body, self._charge
         if len(body) > endpoint.max_at_once or (charge is not None and not self._may_still_answer(endpoint)):
-            return app
+            return None
+        is_admitted, charge = charge is not None, charge or BodyCharge(endpoint.bodies, self._client)
         try:
-            if charge is None:
+            if not is_admitted:
                 endpoint.admit(scope)
-                charge = BodyCharge(endpoint.bodies, self._client)
             if not charge.has_room(len(body)):
-                return app
+                return None
             scope[CHARGE] = charge
             answered = endpoint.answer(scope, body)
         except RequestError as error:
             return refuse(error)
-        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
-            return _make_failing_app(error)
+        except BaseException as error:  # noqa: BLE001 - each gets an answer, even `sys.exit` of an interpreter
+            answered = _fail(error)
         if isinstance(answered, Reply) and len(answered.body) <= PIECE_BYTES:
             return answered
         charge.take_decoded(len(body))
         self._end_collecting(releases=False)
-        return partial(endpoint, begun=answered)
+        self.cycle = cycle = cast("Any", _Cycle(response_complete=False))
+        return self._send_later(finish(answered), endpoint, charge, cycle)
 
     def _may_still_answer(self, endpoint: Endpoint) -> bool:
         """Return whether a request that arrived in several reads may still be answered here."""
         return self._find(self.scope["path"]) is endpoint and self._is_free()
 
-    def _start(self, app: Any) -> None:
-        """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
+    def _start(self) -> None:
+        """Have the app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
         self._catch_up()
         body, is_complete = self._body, self._is_complete
         self.forget_pending()
-        usual, self.app = self.app, app
-        try:
-            super().on_headers_complete()
-        finally:
-            self.app = usual
+        super().on_headers_complete()
         if body:
             super().on_body(bytes(body))
         if is_complete:
@@ -332,10 +362,5 @@ class DirectProtocol(ClosingProtocol):
                 charge.give_back()
 
 
-def _make_failing_app(error: BaseException) -> ASGIApp:
-    """Return an app that raises the error of an endpoint."""
-
-    async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        raise error
-
-    return fail
+async def _fail(error: BaseException) -> Reply:
+    raise error

@@ -200,19 +200,16 @@ class Endpoint(ABC):
         self._known_clients_only: Final = known_clients_only
         self._worker: Final = worker or Worker()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, begun: Answered | None = None) -> None:
-        """Answer one HTTP request, as an ASGI app; ``begun`` is its `answer` if that has been called already."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request, as an ASGI app."""
         if scope["method"] != "POST":
             body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
             await send_reply(send, Reply(405, body, ((b"allow", b"POST"),)))
             return
         self.metrics.in_flight += 1
-        if begun is None:
-            scope[CHARGE] = self.charge(scope, client_of(scope.get("client")))
-        charge: BodyCharge = scope[CHARGE]
+        charge = scope[CHARGE] = self.charge(scope, client_of(scope.get("client")))
         try:
-            reply = self._read_and_answer(scope, receive, charge) if begun is None else begun
-            await send_reply(send, await finish(reply))
+            await send_reply(send, await self._read_and_answer(scope, receive, charge))
         except ClientGoneError:
             return
         finally:
