@@ -120,7 +120,7 @@ class Elements(list[Any]):
         return found
 
     def __iter__(self) -> Iterator[Any]:
-        for position, element in enumerate(super().__iter__()):
+        for position, element in enumerate(list.__iter__(self)):
             yield self[position] if type(element) in _PLAIN_TYPES else element
 
 
@@ -165,18 +165,18 @@ def _to_plain(value: Any, origin: JSON) -> JSON:
 
 
 def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
-    changes: JSONObject = {}
+    made: JSONObject = {}
+    is_changed = len(value) != len(origin)
     # The method of dict, because that of `Members` would copy all members.
     for name, member in dict.items(value):
         if type(name) is not str:
             encoded: JSONObject = encode(value)
             return encoded
         former = origin.get(name, ABSENT)
-        if member is not former and (plain := _to_plain(member, former)) is not former:
-            changes[name] = plain
-    if not changes and len(value) == len(origin):
-        return origin
-    return {name: changes[name] if name in changes else origin[name] for name in dict.keys(value)}
+        made[name] = plain = member if member is former else _to_plain(member, former)
+        if plain is not former:
+            is_changed = True
+    return made if is_changed else origin
 
 
 def _convert_unknown(value: Any) -> Any:

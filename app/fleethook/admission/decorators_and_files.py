@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import astuple
+
 from fleethook.admission.parameters_and_typed_objects import read_signature
 from fleethook.admission.rule_call import Function
 from fleethook.admission.rule_in_tests import Rule
@@ -195,7 +197,7 @@ def load_rules(paths: Sequence[Path]) -> tuple[Rule, ...]:
 
 def _identify(rule: Rule) -> object:
     """Return a value that rules of different places have not in common; several kinds may share one function."""
-    return Path(rule.file).resolve(), rule.line, rule.declaration[:5]
+    return Path(rule.file).resolve(), rule.line, astuple(rule.declaration)[:5]
 
 
 def unite_rules(rules: Iterable[Rule], identify: Callable[[Rule], object] = _identify) -> list[Rule]:

@@ -77,7 +77,7 @@ class _Judge(NamedTuple):
         created.operation = "CREATE"
         try:
             # The namespace is that of the update.
-            if find_mismatch(self.declaration._replace(namespace_selector={}), created, {}):
+            if find_mismatch(msgspec.structs.replace(self.declaration, namespace_selector={}), created, {}):
                 return None
         except EvaluationError:
             return None

@@ -44,8 +44,8 @@ def find_rule_mismatch(declaration: Declaration, request: AdmissionRequest) -> s
         return f"the object is of {named.group or 'core'}/{named.version}, not of {wanted}"
     if by_kind not in ("", request.kind.kind) and by_kind.lower() != request.kind.kind.lower():
         return f"the kind is {request.kind.kind}, not {by_kind}"
-    if request.sub_resource not in (subresources := one.subresources) and EVERY not in subresources:
-        wanted = " or ".join(each or "none" for each in subresources)
+    if one.subresource not in (EVERY, request.sub_resource) and request.sub_resource not in one.subresources:
+        wanted = " or ".join(each or "none" for each in one.subresources)
         return f"the subresource is {request.sub_resource or 'none'}, not {wanted}"
     if not by_kind and one.resource not in (EVERY, request.resource.resource):
         return f"the resource is {request.resource.resource}, not {one.resource}"
@@ -100,7 +100,7 @@ def list_targets(declared: Declaration) -> Iterator[Declaration]:
 
 def _declare_for(declared: Declaration, group: str, resource: str) -> Declaration:
     kind = _TEMPLATES[group, resource][0] if declared.kind else ""
-    return declared._replace(group=group, version="v1", resource=resource, kind=kind, templates=False)
+    return msgspec.structs.replace(declared, group=group, version="v1", resource=resource, kind=kind, templates=False)
 
 
 def find_target(declared: Declaration, request: AdmissionRequest) -> Declaration:

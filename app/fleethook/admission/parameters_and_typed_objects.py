@@ -69,7 +69,7 @@ def find_codec(annotation: Any) -> Codec | None:
     return None
 
 
-class Signature(NamedTuple):
+class Signature(msgspec.Struct, frozen=True):
     """The parameters of a rule.
 
     Attributes:

@@ -281,16 +281,6 @@ class ServedRule:
 
     async def decide(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         """Answer a review. A failure is answered under the failure policy."""
-        answer, invocation = await self._ask(request, lookup, settings)
-        if answer.allowed or request.operation != "UPDATE" or answer.reason not in REFUSALS or self._decides_itself:
-            return answer, invocation
-        if invocation is not None and invocation.reads_more:
-            return answer, invocation
-        ask = partial(self._ask, lookup=lookup, settings=settings)
-        return await judge_update(self.declaration, request, answer, ask), invocation
-
-    async def _ask(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
-        """Return the answer of the function or the expression."""
         template = find_template(self.declaration, request)
         shown = show_template(request, template) if template else request
         if shown is None:
@@ -307,7 +297,15 @@ class ServedRule:
                 answer = invocation.respond(result, mutates=self.declaration.mutates)
         except BaseException as error:  # noqa: BLE001 - a rule may fail in any way
             answer = self._respond_to_error(error, invocation)
-        return place_refusal(answer, template) if template and answer.reason in REFUSALS else answer, invocation
+        if answer.allowed or answer.reason not in REFUSALS:
+            return answer, invocation
+        if template:
+            answer = place_refusal(answer, template)
+        if request.operation != "UPDATE" or self._decides_itself or (invocation and invocation.reads_more):
+            return answer, invocation
+        # The further requests create objects.
+        ask = partial(self.decide, lookup=lookup, settings=settings)
+        return await judge_update(self.declaration, request, answer, ask), invocation
 
     def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
         """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""

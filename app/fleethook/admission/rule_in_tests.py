@@ -266,7 +266,7 @@ def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Respo
 def _list_repetitions(rule: Rule, repeated: AdmissionRequest, around: Surroundings) -> Iterator[str]:
     """Yield the mistake of a rule that does not leave its own result as it is."""
     with contextlib.suppress(EvaluationError):
-        if find_mismatch(rule.declaration._replace(namespace_selector={}), repeated, {}):
+        if find_mismatch(msgspec.structs.replace(rule.declaration, namespace_selector={}), repeated, {}):
             return
     if rule.declaration.side_effects != "None":  # The first call has had the effect.
         repeated = msgspec.structs.replace(repeated, dry_run=True)

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
+
+import msgspec
 
 from fleethook.cel.compile_error_list import ExpressionError
 from fleethook.cel.program import Program, compile_condition
@@ -76,7 +78,7 @@ class RuleError(ValueError):
     """A rule cannot be used; the text has the place, the reason and the remedy."""
 
 
-class Declaration(NamedTuple):
+class Declaration(msgspec.Struct, frozen=True):
     """The requests that a rule decides about, and the properties of its webhook.
 
     Attributes:

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from msgspec.structs import replace
+
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch, list_targets
 from fleethook.admission.rule_in_tests import Review, Rule, Surroundings, ask_in_order, build_request, find_resource
@@ -170,7 +172,7 @@ class RuleTrials:
     def _note_version(self, rule: Rule, request: AdmissionRequest, locate: Locate) -> None:
         """Tell that an object has another version than a rule wants: kube-apiserver would convert it."""
         wanted, version, kind = rule.declaration.version, request.kind.version, request.kind.kind
-        if not find_rule_mismatch(rule.declaration._replace(version=EVERY), request):
+        if not find_rule_mismatch(replace(rule.declaration, version=EVERY), request):
             text = (
                 f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {wanted} of {kind}; "
                 f"kube-apiserver would convert {version}: write the object in {wanted} to examine it"
