@@ -161,7 +161,8 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         document = found.get("desired_object") or found.get("object")
         if not document and self.operation == "DELETE":
             document = found.get("old_object")
-        return as_object(as_object(document).get("metadata"))
+        metadata = document.get("metadata") if isinstance(document, dict) else None
+        return as_object(metadata)
 
     @cached_property
     def old_object(self) -> JSON:

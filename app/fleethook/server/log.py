@@ -194,15 +194,13 @@ def _format_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+_FRACTIONS: Final = [f".{milliseconds:03d}+00:00" for milliseconds in range(1000)]
+
+
 def format_time(seconds: float) -> str:
     """Return a time since 1970, in UTC, with milliseconds. The text of a second is kept: each review needs one."""
     second, milliseconds = divmod(int(seconds * 1000), 1000)
-    return f"{_format_second(second)}.{milliseconds:03d}+00:00"
-
-
-def stamp() -> str:
-    """Return the time of a log line."""
-    return format_time(time.time())
+    return _format_second(second) + _FRACTIONS[milliseconds]
 
 
 class ReviewLine(msgspec.Struct, rename="camel", gc=False):
@@ -296,7 +294,7 @@ def make_admission_line(
     message = cut_text(response.message) if response.message else _UNSET
     # By position, because setting members one by one takes 25 % more time.
     return ReviewLine(
-        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
+        format_time(time.time()), "info", "review", path, request_id, review.uid, response.allowed,
         len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip
 
@@ -327,7 +325,7 @@ def _encode(fields: dict[str, object] | Line) -> bytes:
         # UTF-8 cannot encode a surrogate without its other half.
         return escape_json(json.dumps(_members(fields), default=str)).encode()
     # JSON escapes the other ASCII control characters.
-    if line.isascii() and b"\x7f" not in line:
+    if line.isascii() and 0x7F not in line:
         return line
     return escape_json(line.decode()).encode()
 

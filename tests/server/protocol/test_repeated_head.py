@@ -44,7 +44,7 @@ def known() -> KnownHead:
 def test_a_head_with_another_length_is_found(length: bytes) -> None:
     found = known().find(HEAD % length + b"any body")
     assert found is not None
-    assert (found.size, found.length) == (len(HEAD % length), int(length))
+    assert (found.text, found.length, found.body) == (HEAD % length, int(length), b"any body")
     assert found.headers == [HEADERS[0], (b"content-length", length), HEADERS[2]]
 
 

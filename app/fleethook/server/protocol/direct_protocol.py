@@ -159,7 +159,7 @@ class DirectProtocol(ClosingProtocol):
         if found is None:
             return False
         repeated, scope = found
-        if len(data) - repeated.size > repeated.length or not self._is_free():
+        if len(repeated.body) > repeated.length or not self._is_free():
             return False
         endpoint = self._find(scope["path"])
         # The scope of the former request has passed the checks of its head. Only the length may differ.
@@ -169,9 +169,9 @@ class DirectProtocol(ClosingProtocol):
         self.headers = repeated.headers
         self.scope = {**scope, "headers": repeated.headers}  # type: ignore[typeddict-item]
         self._pending = endpoint
-        self._unparsed_head = data[: repeated.size]
+        self._unparsed_head = repeated.text
         self._missing = repeated.length
-        self._grow_repeated(endpoint, data[repeated.size :])
+        self._grow_repeated(endpoint, repeated.body)
         return True
 
     def _grow_repeated(self, endpoint: Endpoint, data: bytes) -> None:
@@ -288,10 +288,8 @@ class DirectProtocol(ClosingProtocol):
 
     def _encode(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
         """Return an answer in uvicorn's format."""
-        parts = [STATUS_LINE[status]]
-        for name, value in (*self.server_state.default_headers, *headers):
-            parts += name, b": ", value, b"\r\n"
-        return b"".join((*parts, b"\r\n", body))
+        lines = map(b": ".join, (*self.server_state.default_headers, *headers))
+        return STATUS_LINE[status] + b"\r\n".join((*lines, b"", body))
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""

@@ -48,14 +48,16 @@ class Repeated(msgspec.Struct, frozen=True):
     """A head that equals a known one.
 
     Attributes:
-        size: Its bytes.
+        text: Its bytes.
         length: The length of the body.
         headers: The headers as the parser would return them.
+        body: The part of the body that has arrived.
     """
 
-    size: int
+    text: bytes
     length: int
     headers: Headers
+    body: bytes
 
 
 class KnownHead:
@@ -73,18 +75,14 @@ class KnownHead:
 
     def find(self, data: bytes) -> Repeated | None:
         """Return the head in the beginning of a read, None if it may differ from this one."""
-        if not data.startswith(self._before):
-            return None
+        head, after, body = data.partition(self._after)
         start = len(self._before)
-        end = data.find(_LINE_END, start, start + _MAX_DIGITS + 1)
-        if end < 0 or not data.startswith(self._after, end):
-            return None
-        digits = data[start:end]
-        if not digits.isdigit():
+        digits = head[start:]
+        if not after or head[:start] != self._before or not digits.isdigit() or len(digits) > _MAX_DIGITS:
             return None
         headers = self._headers.copy()
         headers[self._position] = b"content-length", digits
-        return Repeated(end + len(self._after), int(digits), headers)
+        return Repeated(head + after, int(digits), headers, body)
 
 
 def remember_head(data: bytes, headers: Headers) -> KnownHead | None:
@@ -138,4 +136,5 @@ class KnownHeads:
 
 
 def _read_line(data: bytes) -> bytes:
-    return data[: max(0, data.find(_LINE_END, 0, MAX_HEAD))]
+    end = data.find(_LINE_END, 0, MAX_HEAD)
+    return data[:end] if end > 0 else b""
