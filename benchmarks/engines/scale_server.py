@@ -143,7 +143,7 @@ class Server:
             ):
                 await asyncio.sleep(0.05)
             spent, took = time.process_time() - cpu, time.perf_counter() - wall
-            found = {"stage": stage, "cpu": spent, "seconds": took, "touched": controller.workloads.touched}
+            found = {"stage": stage, "cpu": spent, "seconds": took, "touched": controller.workloads.client.touched}
             return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
 
     async def edit(self, subjects: int) -> dict[str, Any]:
@@ -157,15 +157,20 @@ class Server:
             ):
                 await asyncio.sleep(0.05)
             await self.counts()
-            before, wanted = controller.workloads.touched, subjects * self.size.pools
+            before, wanted = controller.workloads.client.touched, subjects * self.size.pools
             cpu, wall = time.process_time(), time.perf_counter()
             async with self.probing() as latencies:
                 for number in range(subjects):
                     await self.connection.request("POST", f"/{number}/edit", body={"tag": "2.0.0"})
-                while controller.workloads.touched - before < wanted or not controller.queue.idle:
+                while controller.workloads.client.touched - before < wanted or not controller.queue.idle:
                     await asyncio.sleep(0.05)
             spent, took = time.process_time() - cpu, time.perf_counter() - wall
-            found = {"stage": "edit", "cpu": spent, "seconds": took, "touched": controller.workloads.touched - before}
+            found = {
+                "stage": "edit",
+                "cpu": spent,
+                "seconds": took,
+                "touched": controller.workloads.client.touched - before,
+            }
             return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
 
     async def idle(self, seconds: float) -> dict[str, Any]:

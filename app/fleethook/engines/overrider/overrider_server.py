@@ -231,7 +231,7 @@ class OverriderServer(EngineServer):
         controller = self._controller
         if controller is None:
             return self._last_counts
-        return controller.reconciled, controller.workloads.touched, controller.workloads.failed
+        return controller.reconciled, controller.workloads.client.touched, controller.workloads.failed
 
     def _make_controller(self, leadership: Leadership) -> "OverriderController":
         # Imported here because servers that do not lead do not need them.

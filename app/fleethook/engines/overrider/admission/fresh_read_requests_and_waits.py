@@ -31,6 +31,7 @@ from fleethook.engines.overrider.admission.fresh_read_decision import Doubts, Re
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
+from fleethook.engines.overrider.render.undo_and_annotations import TRIGGER_MARK
 from fleethook.engines.overrider.subject.bound_overriders import find_binding, read_overriders, select_overriders
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.engines.overrider.subject.workload_owner import Binding
@@ -44,7 +45,7 @@ from fleethook.work.threads_and_gc import Worker
 _log: Final = logging.getLogger(__name__)
 
 _OVERRIDERS: Final = (YURT_APP_OVERRIDER,)
-_SEEN_OVERRIDER: Final = re.compile(r"\boverrider@(\d{1,20})\b")
+_SEEN_OVERRIDER: Final = re.compile(rf"\b{TRIGGER_MARK}(\d{{1,20}})\b")
 _SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
 # A working watch is behind by milliseconds only. After this time, reading is faster than waiting.
 CATCH_UP_SECONDS: Final = 1.0

@@ -23,6 +23,7 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     RENDERED_ANNOTATION,
     RESERVED_PREFIX,
     LastRender,
+    has_trigger,
     read_last_render,
 )
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import (
@@ -99,11 +100,6 @@ def _remove_trigger(response: Response) -> Response:
     if not response.allowed:
         return response
     return msgspec.structs.replace(response, patch=[_REMOVE_TRIGGER, *response.patch])
-
-
-def has_trigger(metadata: JSONObject) -> bool:
-    """Return whether a workload has the annotation by which fleethook's controller asks for a review."""
-    return "overrider@" in str(as_object(metadata.get("annotations")).get(TRIGGER_ANNOTATION))
 
 
 def _mutate_owned(

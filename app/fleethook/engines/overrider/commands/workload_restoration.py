@@ -24,7 +24,13 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import NUDGED_ANNOTATION
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
+from fleethook.engines.overrider.render.undo_and_annotations import (
+    TRIGGER_MARK,
+    UNDO_ANNOTATION,
+    LastRender,
+    has_trigger,
+    read_last_render,
+)
 from fleethook.engines.overrider.render.workload_render_and_name_conflicts import RenderTarget, render
 from fleethook.engines.overrider.subject.bound_overriders import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.workload_owner import find_owner
@@ -38,11 +44,6 @@ _INTERNAL: Final = 500
 _MAX_TRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.25
 _AT_ONCE: Final = 10
-
-
-# OpenYurt 1.4 writes a time into the same annotation; this text is only in ours
-# (`fleethook.engines.overrider.admission.fresh_read_requests_and_waits`).
-_OWN_TRIGGER: Final = "overrider@"
 
 
 class Restoration(NamedTuple):
@@ -95,7 +96,7 @@ class Restorer:
 def has_traces(text: msgspec.Raw) -> bool:
     """Return whether an encoded workload may have annotations of fleethook."""
     encoded = bytes(text)
-    return b"fleethook.io/" in encoded or _OWN_TRIGGER.encode() in encoded
+    return b"fleethook.io/" in encoded or TRIGGER_MARK.encode() in encoded
 
 
 def list_nudged(subjects: Collection[JSONObject]) -> Iterator[JSONObject]:
@@ -112,7 +113,7 @@ def _is_object(text: str) -> bool:
 
 def _remove_trigger(workload: JSONObject) -> JSONObject:
     annotations = as_object(workload["metadata"].get("annotations"))
-    if _OWN_TRIGGER not in str(annotations.get(TRIGGER_ANNOTATION)):
+    if not has_trigger(workload["metadata"]):
         return workload
     kept = {name: value for name, value in annotations.items() if name != TRIGGER_ANNOTATION}
     metadata = {name: value for name, value in workload["metadata"].items() if name != "annotations" or kept}

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.partial_and_stale_objects import PartialObject
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.admission.workload_admission import has_trigger
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.controller.workload_decision import (
     Action,
@@ -35,7 +34,7 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
-from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, TWEAKS_ANNOTATION
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, TWEAKS_ANNOTATION, has_trigger
 from fleethook.engines.overrider.subject.workload_owner import hash_of, pool_of
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object

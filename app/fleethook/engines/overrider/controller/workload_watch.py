@@ -96,11 +96,6 @@ class Workloads:
         self._subscribers: Final[list[Callable[[WorkloadEvent], None]]] = []
         self._store.subscribe(self._handle_change)
 
-    @property
-    def touched(self) -> int:
-        """The number of touched workloads."""
-        return self.client.touched
-
     def subscribe(self, notify: Callable[[WorkloadEvent], None]) -> Callable[[], None]:
         """Call ``notify`` for each change of a workload that an overrider can apply to; return the unsubscriber."""
         self._subscribers.append(notify)

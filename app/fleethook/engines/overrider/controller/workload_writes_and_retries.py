@@ -18,6 +18,7 @@ from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import Kubern
 from fleethook.cluster.kubernetes.list_reading_and_decoding import read_pages
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.render.undo_and_annotations import TRIGGER_MARK
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.queue import Scheduler, draw_jitter, sleep
@@ -56,7 +57,7 @@ class RequiredVersions(NamedTuple):
         Args:
             time: The time of the write, RFC 3339. An apiserver calls the webhook only if the text changes.
         """
-        seen = f"{time} overrider@{self.overrider}"
+        seen = f"{time} {TRIGGER_MARK}{self.overrider}"
         return f"{seen} subject@{self.subject}" if self.subject else seen
 
 

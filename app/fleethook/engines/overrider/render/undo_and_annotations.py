@@ -20,6 +20,7 @@ from fleethook.engines.overrider.render.list_elements_and_order import Identity,
 from fleethook.engines.overrider.render.overlay_and_defaults import covers
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
+from fleethook.model.openyurt import TRIGGER_ANNOTATION
 
 _NO_SCHEMA: Final = MergeSchema()
 _DIRECTIVE: Final = "$patch"
@@ -316,6 +317,8 @@ RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
 """The tweaks of the last render (`fleethook.engines.overrider.template.tweaks.encode_tweaks`)."""
+TRIGGER_MARK: Final = "overrider@"
+"""In the text by which our controller asks for a review. OpenYurt 1.4 writes a time into the same annotation."""
 RENDER_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""
@@ -366,3 +369,8 @@ def set_last_render(rendered: JSONObject, last_render: LastRender) -> JSONObject
     if merged:
         return {**rendered, "metadata": {**metadata, "annotations": merged}}
     return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
+
+
+def has_trigger(metadata: JSONObject) -> bool:
+    """Return whether a workload has the annotation by which fleethook's controller asks for a review."""
+    return TRIGGER_MARK in str(as_object(metadata.get("annotations")).get(TRIGGER_ANNOTATION))

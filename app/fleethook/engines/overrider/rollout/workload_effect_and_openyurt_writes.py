@@ -14,7 +14,7 @@ v1alpha1, OpenYurt's webhook fills defaults into the template before it is store
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -25,7 +25,7 @@ from fleethook.engines.overrider.render.stored_workload_comparison import (
 )
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
 from fleethook.engines.overrider.template.pool_template_and_placement import tolerate
-from fleethook.engines.overrider.template.template_builder import templates_of
+from fleethook.engines.overrider.template.template_builder import TEMPLATES, templates_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.openyurt import (
@@ -39,7 +39,6 @@ from fleethook.workload_schema.defaults import set_defaults
 from fleethook.workload_schema.go_structs import Kind, print_workload
 from fleethook.workload_schema.stored_form_and_aliases import encode_workload, normalize_struct
 
-_KINDS: Final[Mapping[Kind, str]] = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 _SELECTOR: Final = "meta.v1.LabelSelector"
 _IMAGE: Final = {"name": "", "targetImage": ""}
 _MAX_NUMBER: Final = 2**1000
@@ -53,8 +52,8 @@ def encode_revision(subject: JSONObject) -> bytes:
     spec = as_object(subject.get("spec"))
     selector = None if is_v1beta1(subject) else as_object(spec.get("selector"))
     revision: JSONObject = {
-        member: _encode_template(as_object(templates[member]), kind, selector)
-        for kind, member in _KINDS.items()
+        member: _encode_template(as_object(templates[member]), cast("Kind", kind), selector)
+        for kind, member in TEMPLATES.items()
         if isinstance(templates.get(member), dict)
     }
     tweaks = as_list(as_object(spec.get("workload")).get("workloadTweaks")) if selector is None else ()

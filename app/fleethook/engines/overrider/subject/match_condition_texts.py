@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.registration.webhook_configurations import BOUND_CONDITION, build_rules, list_webhooks
-from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION
+from fleethook.engines.overrider.render.undo_and_annotations import RENDERED_ANNOTATION, TRIGGER_MARK
 from fleethook.model.formats.names_and_labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_API_VERSIONS, SUBJECT_KINDS, TRIGGER_ANNOTATION
@@ -83,7 +83,7 @@ _RENDERED: Final = " || ".join(
 )
 # The annotation with which the controller triggers a review; it must arrive even before the list of subjects.
 _TOUCHED: Final = (
-    f"oldObject != null && object.{_TRIGGER}.contains('overrider@') && object.{_TRIGGER} != oldObject.{_TRIGGER}"
+    f"oldObject != null && object.{_TRIGGER}.contains('{TRIGGER_MARK}') && object.{_TRIGGER} != oldObject.{_TRIGGER}"
 )
 _LIST: Final = "[?request.namespace]"
 _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
