@@ -194,10 +194,10 @@ def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> No
 
 def _lacks_all(after: JSON, before: JSON) -> bool:
     """Return whether a rule has put other metadata in place of those of the apiserver, and did not just remove one."""
-    metadata, former = (as_object(as_object(one).get("metadata")) for one in (after, before))
-    given = [name for name in _OF_APISERVER if name in former]
+    metadata, former = as_object(as_object(after).get("metadata")), as_object(as_object(before).get("metadata"))
+    given = former.keys() & _OF_APISERVER
     # A new object may have no more than managedFields.
-    return metadata.keys().isdisjoint(given) and (len(given) > 1 or given == ["managedFields"])
+    return metadata.keys().isdisjoint(given) and (len(given) > 1 or given == {"managedFields"})
 
 
 def _keep_members(after: JSON, before: JSON, status: bool) -> JSON:  # noqa: FBT001 - the name says it

@@ -104,6 +104,21 @@ def _encode(document: JSON) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(document))
 
 
+class _Decoded:
+    """A field of a request, decoded on first use; raises msgspec.DecodeError.
+
+    In Python 3.11, `functools.cached_property` takes a lock, and twice the time.
+    """
+
+    def __init__(self, name: str, raw: str) -> None:
+        self._name: Final = name
+        self._raw: Final = raw
+
+    def __get__(self, request: "AdmissionRequest", _type: type) -> JSON:
+        value = vars(request)[self._name] = _decode(getattr(request, self._raw))
+        return value
+
+
 class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     """The request of a review; fields as in k8s.io/api/admission/v1."""
 
@@ -123,10 +138,14 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     dry_run: bool | None = None
     options: msgspec.Raw = msgspec.field(default_factory=_null)
 
-    @cached_property
-    def object(self) -> JSON:
-        """The object under review, decoded on first use; None on DELETE. Raises msgspec.DecodeError."""
-        return _decode(self.object_raw)
+    object = _Decoded("object", "object_raw")
+    """The object under review; None on DELETE."""
+    old_object = _Decoded("old_object", "old_object_raw")
+    """The stored object; None on CREATE."""
+    user = _Decoded("user", "user_info")
+    """The requesting user."""
+    decoded_options = _Decoded("decoded_options", "options")
+    """The options of the operation."""
 
     @cached_property
     def desired_object(self) -> JSON:
@@ -164,26 +183,11 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         metadata = document.get("metadata") if isinstance(document, dict) else None
         return as_object(metadata)
 
-    @cached_property
-    def old_object(self) -> JSON:
-        """The stored object, decoded on first use; None on CREATE. Raises msgspec.DecodeError."""
-        return _decode(self.old_object_raw)
-
     def with_objects(self, new: JSON, old: JSON) -> "AdmissionRequest":
         """Return the request with other objects, which need not be decoded."""
         shown = msgspec.structs.replace(self, object_raw=_encode(new), old_object_raw=_encode(old))
         vars(shown).update(object=new, old_object=old)
         return shown
-
-    @cached_property
-    def user(self) -> JSON:
-        """The requesting user, decoded on first use. Raises msgspec.DecodeError."""
-        return _decode(self.user_info)
-
-    @cached_property
-    def decoded_options(self) -> JSON:
-        """The options of the operation, decoded on first use. Raises msgspec.DecodeError."""
-        return _decode(self.options)
 
     @cached_property
     def unread(self) -> list[str]:
