@@ -21,7 +21,6 @@ from fleethook.work.queue import Scheduler, WorkQueue, sleep
 
 _log: Final = logging.getLogger(__name__)
 
-RESYNC_SECONDS: Final = 600.0
 # After a failed comparison of all workloads.
 _RETRY_SECONDS: Final = 10.0
 _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
@@ -177,17 +176,18 @@ class EventHandlers:
         for binding in self._kinds.dependents(kind, self.bindings()):
             self._queue.add(binding)
 
-    async def resync(self, prune: Callable[[set[Binding]], None]) -> None:
+    async def resync(self, interval: float, prune: Callable[[set[Binding]], None]) -> None:
         """Compare all workloads at intervals, and queue all subjects.
 
         Args:
+            interval: Seconds between two comparisons.
             prune: Is called with the subjects, so that the controller forgets all others.
         """
         while True:
             pause = _RETRY_SECONDS
             keys = await self._compare_workloads()
             if keys is not None:
-                pause = RESYNC_SECONDS
+                pause = interval
                 prune(bindings := self.bindings())
                 # The start queues all subjects anyway, so the first resync queues only those with differences.
                 for binding in bindings if self.resyncs else bindings & keys:

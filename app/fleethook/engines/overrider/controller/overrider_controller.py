@@ -29,7 +29,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.controller.affected_subjects import RESYNC_SECONDS, EventHandlers, InputKinds
+from fleethook.engines.overrider.controller.affected_subjects import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter, SubjectFacts
@@ -53,6 +53,8 @@ from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 
+RESYNC_SECONDS: Final = 600.0
+"""Between two comparisons of all workloads."""
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")
 
@@ -149,7 +151,7 @@ class OverriderController:
                 for binding in self.handlers.bindings():
                     self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile), name="overriders")
-                tasks.create_task(self.handlers.resync(self._prune), name="resync")
+                tasks.create_task(self.handlers.resync(RESYNC_SECONDS, self._prune), name="resync")
         finally:
             for end in endings:
                 end()
