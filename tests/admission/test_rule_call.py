@@ -313,7 +313,7 @@ def test_a_rule_that_changes_a_member_of_the_apiserver_has_failed(member: str, *
 
 async def test_a_plain_function_can_be_awaited_too() -> None:
     request = build_request({**POD, "metadata": {"name": "b"}}, None, operation="CREATE")
-    assert (await default_seccomp.decide(request, FIND_NOTHING, {}))[0].patch
+    assert (await default_seccomp.ask(request, FIND_NOTHING, {}))[0].patch
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -346,7 +346,7 @@ def test_no_error_of_a_rule_escapes(error: BaseException, kind: str) -> None:
     request = build_request(POD, None, operation="CREATE")
     answers = list[Any]()
     # Ctrl+C reaches the main thread alone, so a rule in another one has raised the error itself.
-    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.decide(request, FIND_NOTHING, {}))[0]))
+    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.ask(request, FIND_NOTHING, {}))[0]))
     thread.start()
     thread.join()
     assert [answer.code for answer in answers] == [500]
@@ -491,7 +491,7 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
         pass
 
     request = build_request(POD, None, operation="CREATE")
-    assert (await refuses.decide(request, FIND_NOTHING, {}))[0].message == "no"
+    assert (await refuses.ask(request, FIND_NOTHING, {}))[0].message == "no"
     assert not refuses.is_async
 
 

@@ -35,33 +35,50 @@ async def judge_update(
     declaration: Declaration,
     request: AdmissionRequest,
     refusal: Response,
-    ask: Callable[[AdmissionRequest], Awaitable[tuple[Response, Any]]],
+    ask: Callable[[AdmissionRequest], Awaitable[Response]],
 ) -> Response:
     """Return the answer to an update that a rule refuses: admitted if the stored object has the same violation.
 
     A function ends at its first refusal, so a violation that the object had may hide one that the update adds, and one
     that the update removes may have hidden another. So the rule is also asked about the parts that the update changes.
+    A violation in a member that every part has, or lacks, such as a missing label, still hides others.
 
     Args:
         declaration: The requests that the rule decides about.
         request: The update.
         refusal: The answer of the rule.
-        ask: Returns the answer of the rule to another request, and its call.
+        ask: Returns the answer of the rule to another request.
     """
     judge = _Judge(declaration, request, ask)
     stored, updated = as_object(request.old_object), as_object(request.object)
     former = await judge.find_refusal(stored)
     if former is None:
         return refusal
+    # The unchanged part may have the violation alone, behind another one that the update repairs.
     if not _is_same(former, refusal) and not _is_same(await judge.find_refusal(_share(updated, stored)), refusal):
         return refusal
+    asked, answered = set[tuple[str, int]](), set[tuple[str, int]]()
     for number, change in enumerate(list_changes(stored, updated)):
         if number >= MAX_CHANGES:
             return refusal
-        if (further_refusal := await judge.find_further_refusal(change)) is not None:
+        if not change.path.startswith(_UNSPECIFIED) and (change.path or _changes_spec(stored, updated)):
+            asked.add((change.path, change.position))
+        if (further_refusal := await judge.find_further_refusal(change, answered)) is not None:
             return further_refusal
+    if asked - answered:
+        return refusal  # The rule fails about each form of a part, which may have a further violation.
     text = f"the stored object breaks the rule {declaration.name}, too, so the update is admitted: {refusal.message}"
     return allowed(warnings=(*refusal.warnings, text))
+
+
+# Controllers change these members of any object, and few rules are about them.
+_UNSPECIFIED: Final = ("metadata", "status")
+
+
+def _changes_spec(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> bool:
+    """Return whether an update changes a member beside metadata, status and lists of objects."""
+    before, after = _empty_lists(stored), _empty_lists(updated)
+    return any(before.get(name) != after.get(name) for name in {*before, *after}.difference(_UNSPECIFIED))
 
 
 class _Judge(NamedTuple):
@@ -69,32 +86,45 @@ class _Judge(NamedTuple):
 
     declaration: Declaration
     request: AdmissionRequest
-    ask: Callable[[AdmissionRequest], Awaitable[tuple[Response, Any]]]
+    ask: Callable[[AdmissionRequest], Awaitable[Response]]
 
-    async def find_refusal(self, document: Mapping[str, JSON]) -> Response | None:
-        """Return the refusal of a request that would create an object, None without one."""
+    async def answer(self, document: Mapping[str, JSON]) -> Response:
+        """Return the answer to a request that would create an object: admitted if the rule does not get it."""
         created = self.request.with_objects(document, None)
         created.operation = "CREATE"
         try:
             # The namespace is that of the update.
             if find_mismatch(msgspec.structs.replace(self.declaration, namespace_selector={}), created, {}):
-                return None
+                return allowed()
         except EvaluationError:
-            return None
-        answer, _ = await self.ask(created)
+            return allowed()
+        return await self.ask(created)
+
+    async def find_refusal(self, document: Mapping[str, JSON]) -> Response | None:
+        """Return the refusal of an object, None without one, also if the rule fails."""
+        answer = await self.answer(document)
         return answer if not answer.allowed and answer.reason in REFUSALS else None
 
-    async def find_further_refusal(self, change: "Change") -> Response | None:
-        """Return the refusal of a change, None if its former state had the same violation."""
-        refusal = await self.find_refusal(change.after)
-        if refusal is None:
+    async def find_further_refusal(self, change: "Change", answered: set[tuple[str, int]]) -> Response | None:
+        """Return the refusal of a change, None if its former state had the same violation, or if the rule fails.
+
+        Without a failure, add the change to ``answered``.
+        """
+        refusal = await self.answer(change.after)
+        if refusal.allowed or refusal.reason in REFUSALS:
+            answered.add((change.path, change.position))
+        if refusal.allowed or refusal.reason not in REFUSALS:
             return None
         former = await self.find_refusal(change.before)
         is_same = _is_same(former, refusal) and not await self.worsens(refusal, former, change)
         return None if is_same else _place(refusal, change)
 
     async def worsens(self, found: Response, former: Response | None, change: "Change") -> bool:
-        """Return whether a change has a part in a violation that its former state had for the same reason."""
+        """Return whether a change has a part in a violation that its former state had for the same reason.
+
+        With a member as field, the change alters its value; below metadata, it removes one. Otherwise, the unchanged
+        members do not have the violation alone, or the change removes a member of the element, or else a label.
+        """
         # Without a field, labels and the changed element are the likely places of the violation.
         field = _find_field(found)
         new = _find_value(change.after, field or change.path or "metadata.labels")
@@ -124,7 +154,7 @@ class Change(NamedTuple):
     Attributes:
         after: The updated object without other parts, which may have the violation, too.
         before: The stored object in the same way.
-        kept: The updated object without the change; None if the change is a new element of a list.
+        kept: The updated object without the change; None if the unchanged members are not to be asked about alone.
         path: The changed element, such as ``spec.containers[0]``; ``""`` for members.
         position: The index of the element in the updated object.
     """

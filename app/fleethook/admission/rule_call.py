@@ -4,10 +4,9 @@ import asyncio
 import inspect
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fleethook.admission.attribute_access_and_json import to_plain, view
 from fleethook.admission.existing_violations import decides_itself, judge_update
@@ -32,6 +31,8 @@ _OF_APISERVER: Final = (
 """Members of ``metadata``."""
 _OF_METADATA: Final = ("name", "namespace", *_OF_APISERVER)
 _NULL: Final = b"null"
+
+T = TypeVar("T")
 
 
 class Invocation:
@@ -267,20 +268,8 @@ class ServedRule:
         self.__doc__ = function.__doc__
         self._decides_itself: Final = decides_itself(declaration, signature.names, expression)
 
-    def decide_now(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
-        """Answer a review in this thread, as `decide` does: only a coroutine function waits."""
-        work = self.decide(request, lookup, settings)
-        if self.is_async:
-            return asyncio.run(work)
-        try:
-            work.send(None)
-        except StopIteration as end:
-            decided: Decided = end.value
-            return decided
-        raise AssertionError("only a coroutine waits")
-
-    async def decide(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
-        """Answer a review. A failure is answered under the failure policy."""
+    async def ask(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
+        """Call the rule: no result admits, `Denied` refuses, and a failure is answered under the failure policy."""
         template = find_template(self.declaration, request)
         shown = show_template(request, template) if template else request
         if shown is None:
@@ -299,13 +288,38 @@ class ServedRule:
             answer = self._respond_to_error(error, invocation)
         if answer.allowed or answer.reason not in REFUSALS:
             return answer, invocation
-        if template:
-            answer = place_refusal(answer, template)
-        if request.operation != "UPDATE" or self._decides_itself or (invocation and invocation.reads_more):
-            return answer, invocation
-        # The further requests create objects.
-        ask = partial(self.decide, lookup=lookup, settings=settings)
-        return await judge_update(self.declaration, request, answer, ask), invocation
+        return place_refusal(answer, template) if template else answer, invocation
+
+    def is_judged(self, request: AdmissionRequest, decided: Decided) -> bool:
+        """Return whether `judge` decides about an answer: a refusal of an update, by a rule that sees only objects."""
+        answer, invocation = decided
+        is_refused_update = request.operation == "UPDATE" and not answer.allowed and answer.reason in REFUSALS
+        return is_refused_update and not (self._decides_itself or (invocation and invocation.reads_more))
+
+    async def judge(
+        self,
+        request: AdmissionRequest,
+        refusal: Response,
+        lookup: Lookup,
+        settings: Mapping[str, Any],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Response:
+        """Return the answer to an update that the rule refuses, for which it is asked about the stored object, too.
+
+        Args:
+            request: The update.
+            refusal: The answer of the rule.
+            lookup: Finds other objects.
+            settings: The settings of rules.
+            is_over: Returns whether the caller has stopped waiting, so that no further question is asked.
+        """
+
+        async def ask(created: AdmissionRequest) -> Response:
+            if is_over():
+                raise asyncio.CancelledError
+            return (await self.ask(created, lookup, settings))[0]
+
+        return await judge_update(self.declaration, request, refusal, ask)
 
     def _respond_to_error(self, error: BaseException, invocation: Invocation | None) -> Response:
         """Return the answer of a rule that raised an error or a refusal; raises KeyboardInterrupt for Ctrl+C."""
@@ -343,3 +357,13 @@ class ServedRule:
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == self.file), self.line)
         text = shorten_text(error)
         return f"{Path(self.file).name}:{line}: {type(error).__name__}{': ' if text else ''}{text}"
+
+
+def run_now(ask: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    """Return the result of `ServedRule.ask` or `judge` of a plain function, which wait for nothing."""
+    try:
+        ask(*arguments).send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("only a coroutine waits")

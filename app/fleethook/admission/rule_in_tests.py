@@ -1,5 +1,6 @@
 """Rules: decorated functions that decide about reviews, and their tests from Python."""
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from fleethook.admission.attribute_access_and_json import to_plain
 from fleethook.admission.invalid_changes_in_tests import TOLERATED, list_added_faults
 from fleethook.admission.mismatch_and_pod_templates import find_mismatch, list_targets
 from fleethook.admission.parameters_and_typed_objects import PLAIN
-from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule
+from fleethook.admission.rule_call import NO_SETTINGS, Decided, Invocation, ServedRule, run_now
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
@@ -205,11 +206,19 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
     """
     if not rules:
         return []
-    results, context = SimpleQueue[Decided](), copy_context()
+    results, context, refusals = SimpleQueue[Decided](), copy_context(), dict[Rule, Decided]()
+
+    async def decide(rule: Rule) -> Decided:
+        decided = await rule.ask(request, around.lookup, around.settings)
+        if not rule.is_judged(request, decided):
+            return decided
+        refusals[rule] = decided
+        return await rule.judge(request, decided[0], around.lookup, around.settings), decided[1]
 
     def run_all() -> None:
         for rule in rules:
-            results.put(context.copy().run(rule.decide_now, request, around.lookup, around.settings))
+            run = (lambda ask, one: asyncio.run(ask(one))) if rule.is_async else run_now
+            results.put(context.copy().run(run, decide, rule))
 
     caller = _idle.pop() if _idle else _start_caller()
     caller.put(run_all)
@@ -218,8 +227,8 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
         try:
             found.append(results.get(timeout=rule.declaration.timeout))
         except Empty:
-            failed = rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
-            return [*found, (failed, None), *_decide_in_time(rules[number:], request, around)]
+            failed = rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s"), None
+            return [*found, refusals.get(rule, failed), *_decide_in_time(rules[number:], request, around)]
     _idle.append(caller)
     return found
 

@@ -65,7 +65,7 @@ async def test_a_former_leader_keeps_the_counts_and_drops_the_queue(monkeypatch:
     class Controller:
         queue = ("a", "b")
         reconciled = 1
-        workloads = SimpleNamespace(touched=2, failed=3)
+        workloads = SimpleNamespace(client=SimpleNamespace(touched=2), failed=3)
 
         async def run(self) -> None:
             seen.append((leader.queue_length(), count(leader)))

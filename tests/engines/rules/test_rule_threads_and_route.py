@@ -15,6 +15,7 @@ from tests.waiting import until
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "n"}}
 REQUEST = build_request(POD, None, operation="CREATE")
+UPDATE = build_request({**POD, "spec": {"nodeName": "a"}}, POD, operation="UPDATE")
 NOTHING = find_among(())
 
 
@@ -113,6 +114,55 @@ async def test_a_hanging_rule_times_out_and_delays_no_other(*, is_async: bool) -
             assert answers[0].message.endswith("no answer after 1 s")
     finally:
         release.set()
+
+
+@pytest.mark.parametrize(("policy", "code"), [("Fail", 400), ("Ignore", 0)])
+async def test_the_failure_policy_decides_about_a_request_that_is_not_for_the_rule(policy: Any, code: int) -> None:
+    with running(validate("v1", "Pod", on="CREATE", failure_policy=policy)(names_its_thread)) as runner:
+        answer = await take(runner.answer(UPDATE, NOTHING))
+    text = "the rule names-its-thread does not decide about this request: the operation is UPDATE, not CREATE"
+    assert (answer.code, answer.allowed) == (code, policy == "Ignore")
+    assert (answer.warnings[0] if answer.allowed else answer.message).endswith(text)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])
+async def test_a_refusal_stands_if_there_is_no_time_to_ask_about_the_stored_object(*, is_async: bool) -> None:
+    release, calls = threading.Event(), list[str]()
+
+    def refuses(request: Any) -> None:
+        calls.append(request.operation)
+        if request.operation == "CREATE":
+            release.wait()
+        raise Denied("no")
+
+    async def refuses_too(request: Any) -> None:
+        calls.append(request.operation)
+        if request.operation == "CREATE":
+            await asyncio.get_running_loop().run_in_executor(None, release.wait)
+        raise Denied("no")
+
+    rule = validate("v1", "Pod", failure_policy="Ignore", timeout=1)(refuses_too if is_async else refuses)
+    with running(rule) as runner:
+        try:
+            answer = await take(runner.answer(UPDATE, NOTHING))
+            assert (answer.message, answer.code) == ("no", 403)
+        finally:
+            release.set()
+        assert (await ask(runner)).message == "no"
+        assert calls == ["UPDATE", "CREATE", "CREATE"], "after the answer, the rule is not asked about the update"
+
+
+async def test_the_loop_asks_an_inline_rule_once() -> None:
+    threads = []
+
+    def refuses(_pod: Any) -> None:
+        threads.append(threading.current_thread())
+        raise Denied("no")
+
+    with running(validate("v1", "Pod", inline=True)(refuses)) as runner:
+        assert (await take(runner.answer(UPDATE, NOTHING))).allowed
+    assert (threads[0], threading.main_thread() in threads[1:]) == (threading.main_thread(), False)
+    assert len(threads) > 1
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])

@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, NoReturn
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, NoReturn, TypeVar
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
-from fleethook.admission.rule_call import Decided
-from fleethook.admission.rule_in_tests import Rule
+from fleethook.admission.rule_call import Decided, ServedRule, run_now
 from fleethook.admission.store_parameter import Lookup
 from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.registration.paths import UNKNOWN_RULE
@@ -20,6 +20,8 @@ from fleethook.server.engine_server import ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.review_endpoint import MAX_ON_LOOP
 from fleethook.work.threads_and_gc import DaemonThreads
+
+T = TypeVar("T")
 
 THREADS: Final = 4
 """Calls of one rule that run at the same time. An event loop runs all calls of a coroutine."""
@@ -80,7 +82,7 @@ class RuleRunner:
         problem: Why a newer version of its file is not served; ``""`` if this is the newest.
     """
 
-    def __init__(self, rule: Rule, settings: Mapping[str, Any]) -> None:
+    def __init__(self, rule: ServedRule, settings: Mapping[str, Any]) -> None:
         """Prepare; the first call starts a thread. ``settings`` are the values of the parameter of this name."""
         self.rule: Final = rule
         self.problem = ""
@@ -103,13 +105,16 @@ class RuleRunner:
             text = f"{PROBE_ANSWER}{f': {self.problem}' if self.problem else ''}"
             return denied(text) if asked == rule.name else allowed()
         if reason := find_rule_mismatch(rule.declaration, request):
-            return errored(f"the rule {rule.name} does not decide about this request: {reason}")
+            # The registered webhook is older or newer than the rule, so the failure policy decides.
+            problem = f"the rule {rule.name} does not decide about this request: {reason}"
+            return rule.fail(problem) if rule.declaration.failure_policy == "Ignore" else errored(problem)
         is_inline = rule.declaration.inline and request.size <= MAX_ON_LOOP
         if problem := missing or ("" if is_inline else self._describe_overload(lookup.cluster)):
             return rule.fail(f"{rule.place}: {problem}")
-        if is_inline:
-            return rule.decide_now(request, lookup, self._settings)[0]
-        return self._wait(request, lookup)
+        decided = run_now(rule.ask, request, lookup, self._settings) if is_inline else None
+        if decided and (not rule.is_judged(request, decided) or self._describe_overload(lookup.cluster)):
+            return decided[0]
+        return self._wait(request, lookup, decided)
 
     def _describe_overload(self, cluster: str) -> str:
         if self._waiting >= MAX_WAITING:
@@ -118,21 +123,30 @@ class RuleRunner:
             return f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
         return ""
 
-    def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Decided]:
+    def _start(self, ask: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> asyncio.Future[T]:
         if self.rule.is_async:
-            work = self.rule.decide(request, lookup, self._settings)
-            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._find_loop()))
-        return self._threads.run(self.rule.decide_now, request, lookup, self._settings)
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(*arguments), self._find_loop()))
+        return self._threads.run(run_now, ask, *arguments)
 
-    async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
+    async def _wait(self, request: AdmissionRequest, lookup: Lookup, decided: Decided | None) -> Response:
+        """Ask the rule, unless it has decided, and judge its refusal; the refusal stands if there is no time for that.
+
+        At the end of the time, a coroutine ends, a call that waits is dropped, a function ends by itself, and no
+        further question is asked.
+        """
+        over, rule = threading.Event(), self.rule
         self._waiting += 1
         try:
-            # At the end of the time, this ends a coroutine, and drops a call that waits. Nothing ends a function.
-            async with asyncio.timeout(self.rule.declaration.timeout), self._hold_share(lookup.cluster):
-                return (await self._start(request, lookup))[0]
+            async with asyncio.timeout(rule.declaration.timeout), self._hold_share(lookup.cluster):
+                if decided is None:
+                    decided = await self._start(rule.ask, request, lookup, self._settings)
+                if not rule.is_judged(request, decided):
+                    return decided[0]
+                return await self._start(rule.judge, request, decided[0], lookup, self._settings, over.is_set)
         except TimeoutError:
-            return self.rule.fail(f"{self.rule.place}: no answer after {self.rule.declaration.timeout} s")
+            return decided[0] if decided else rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
         finally:
+            over.set()
             self._waiting -= 1
 
     def _hold_share(self, cluster: str) -> contextlib.AbstractAsyncContextManager[object]:

@@ -107,13 +107,7 @@ class EventHandlers:
     """
 
     def __init__(
-        self,
-        queue: WorkQueue[Binding],
-        kinds: InputKinds,
-        objects: Store,
-        workloads: Workloads,
-        *,
-        scheduler: Scheduler,
+        self, queue: WorkQueue[Binding], kinds: InputKinds, objects: Store, workloads: Workloads, scheduler: Scheduler
     ) -> None:
         """Prepare.
 

@@ -129,7 +129,7 @@ class OverriderController:
         self._waits: Final = OwnerWaits(
             connection, source, self._reporter, seconds=owner_seconds, interval=RESYNC_SECONDS, time=clock.time, now=now
         )
-        self.handlers: Final = EventHandlers(self.queue, self._kinds, objects, self.workloads, scheduler=clock)
+        self.handlers: Final = EventHandlers(self.queue, self._kinds, objects, self.workloads, clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

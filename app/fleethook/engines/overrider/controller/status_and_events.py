@@ -111,12 +111,7 @@ class StatusReporter:
     """Writes statuses and events to the apiserver."""
 
     def __init__(
-        self,
-        connection: Connection,
-        source: KubernetesSource,
-        store: StoreView,
-        *,
-        now: Callable[[], datetime],
+        self, connection: Connection, source: KubernetesSource, store: StoreView, *, now: Callable[[], datetime]
     ) -> None:
         """Create a reporter.
 
@@ -289,12 +284,7 @@ class StatusReporter:
             self._sent.popitem(last=False)
 
     async def record_event(
-        self,
-        binding: Binding,
-        about: JSONObject,
-        level: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
+        self, binding: Binding, about: JSONObject, level: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         """Write an event about an overrider or a subject."""
         scope = self._source.scope(binding.cluster)

@@ -126,13 +126,8 @@ class Converger:
         if plan is None or isinstance(plan, LongCompilation):
             return plan
         drift = self._workloads.drifts.find(key)
-        decision = decide(
-            at.binding,
-            changed=had != plan.digest,
-            drift=drift,
-            unstored=self._workloads.drifts.unstored.get(key),
-            waits=waits,
-        )
+        unstored, changed = self._workloads.drifts.unstored.get(key), had != plan.digest
+        decision = decide(at.binding, changed=changed, drift=drift, unstored=unstored, waits=waits)
         again: float | None = None
         if decision.action is Action.TOUCH:
             again = self._backoff.due(key, plan.digest, self._time())

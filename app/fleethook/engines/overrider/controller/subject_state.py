@@ -95,18 +95,9 @@ async def collect_state(binding: Binding, *, store: StoreView, workloads: Worklo
     orphans, dangling = workloads.orphans_of(binding), tuple(owned.dangling)
     has_no_workloads = bool(missing) and not (having or orphans or dangling)
     return SubjectState(
-        binding,
-        overriders,
-        subject,
-        keys,
-        pools,
-        missing,
-        frozenset(other),
-        orphans,
-        dangling,
-        absent,
+        binding, overriders, subject, keys, pools, missing, frozenset(other), orphans, dangling, absent,
         find_no_controller(binding, store, has_no_workloads=has_no_workloads),
-    )
+    )  # fmt: skip
 
 
 class _Owned(NamedTuple):

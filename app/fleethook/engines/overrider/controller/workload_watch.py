@@ -1,7 +1,7 @@
 """Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store import Index, ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.workload_decision import KnownDrifts
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -133,30 +133,22 @@ class Workloads:
         kept: PartialObject | None = self._store.get(*key)
         return kept
 
+    def _find(self, indexes: Mapping[str, Index], binding: Binding) -> Iterator[tuple[ObjectKey, PartialObject]]:
+        for index in indexes.values():
+            for workload in self._store.find(index, binding.cluster, binding):
+                yield ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), workload
+
     def of(self, binding: Binding) -> list[ObjectKey]:
         """Return the workloads of a subject."""
-        return [
-            ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name)
-            for index in WORKLOAD_INDEXES.values()
-            for workload in self._store.find(index, binding.cluster, binding)
-        ]
+        return [key for key, _ in self._find(WORKLOAD_INDEXES, binding)]
 
     def of_other_version(self, binding: Binding) -> set[str]:
         """Return the pools of workloads whose owner reference has a version to which overriders do not apply."""
-        return {
-            pool_of(workload)
-            for index in OTHER_VERSION_INDEXES.values()
-            for workload in self._store.find(index, binding.cluster, binding)
-        }
+        return {pool_of(workload) for _, workload in self._find(OTHER_VERSION_INDEXES, binding)}
 
     def orphans_of(self, binding: Binding) -> tuple[Orphan, ...]:
         """Return the rendered workloads that a subject owned and that have no owner any more, by name."""
-        found = (
-            Orphan(ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), pool_of(workload))
-            for index in ORPHAN_INDEXES.values()
-            for workload in self._store.find(index, binding.cluster, binding)
-        )
-        return tuple(sorted(found))
+        return tuple(sorted(Orphan(key, pool_of(workload)) for key, workload in self._find(ORPHAN_INDEXES, binding)))
 
     def rendered_bindings(self) -> Iterator[Binding]:
         """Yield the subjects of workloads that were rendered."""
