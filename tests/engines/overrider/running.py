@@ -22,6 +22,16 @@ STEP_SECONDS = 0.25
 START = datetime(2026, 6, 1, tzinfo=UTC)
 
 
+def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = document["spec"]["template"]["spec"]
+    return spec
+
+
+def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
+    pod_spec(document).pop("hostNetwrok", None)
+    return document
+
+
 class Fleet:
     """Subjects with workloads and overriders, an apiserver, and the controller that reconciles them."""
 

@@ -6,7 +6,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from tests.builders import entry, image, patch
-from tests.engines.overrider.running import Fleet
+from tests.engines.overrider.running import Fleet, pod_spec, prune_misspelled
 
 TO_2 = [image("nginx", "nginx:2.0")]
 
@@ -14,16 +14,6 @@ TO_2 = [image("nginx", "nginx:2.0")]
 SPEC = "/spec/template/spec"
 
 MINUTE = 60.0
-
-
-def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = document["spec"]["template"]["spec"]
-    return spec
-
-
-def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
-    pod_spec(document).pop("hostNetwrok", None)
-    return document
 
 
 def drop_empty(document: dict[str, Any]) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from typing import Any
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.model.gvk import GroupKind
-from tests.builders import entry, image
-from tests.engines.overrider.running import Fleet
+from tests.builders import entry, image, patch
+from tests.engines.overrider.running import Fleet, prune_misspelled
 
 TO_2 = [image("nginx", "nginx:2.0")]
 KEY = ObjectKey("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
 
 
-async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
+async def test_a_new_leader_reconciles_each_subject_before_and_after_it_has_compared_all_workloads() -> None:
     fleet = Fleet()
     for name in ("demo", "other"):
         fleet.subject(name)
@@ -20,13 +20,28 @@ async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
         for name in ("demo", "other"):
             fleet.override(entry("*", items=TO_2), subject=name)
         await fleet.wait_for(lambda: fleet.condition(subject="other")[1] == "AllRendered")
-    # Subjects are reconciled before all workloads are compared.
     fleet.server.late = True
     async with fleet.leader() as again:
         await fleet.wait(30)
-        assert (again.reconciled, again.handlers.resyncs) == (2, 1)
+        assert (again.reconciled, again.handlers.resyncs) == (4, 1)
         await fleet.wait(600)
-        assert (again.reconciled, again.handlers.resyncs) == (4, 2)
+        assert (again.reconciled, again.handlers.resyncs) == (6, 2)
+
+
+async def test_a_new_leader_reports_no_success_before_it_knows_the_lost_values() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", "/spec/template/spec/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+    events, statuses = list(fleet.server.events), dict(fleet.server.statuses)
+    fleet.server.late = True
+    async with fleet.leader() as again:
+        await fleet.wait(30)
+        assert again.handlers.resyncs == 1
+    assert (fleet.server.events, fleet.server.statuses) == (events, statuses)
+    assert fleet.condition()[1] == "FieldsNotKept"
 
 
 async def test_a_new_leader_reverts_changes_made_without_a_leader() -> None:

@@ -164,14 +164,14 @@ class EventHandlers:
         )
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads did not know these objects.
-        while await self._compare_workloads() is None:
+        while not await self._compare_workloads():
             await sleep(self._scheduler, _RETRY_SECONDS)
         self._kinds.add(kind)
         for binding in self._kinds.dependents(kind, self.bindings()):
             self._queue.add(binding)
 
     async def resync(self, interval: float, prune: Callable[[set[Binding]], None]) -> None:
-        """Compare all workloads at intervals, and queue all subjects.
+        """Compare all workloads, now and at intervals, and queue all subjects, whose status can be written then.
 
         Args:
             interval: Seconds between two comparisons.
@@ -179,31 +179,23 @@ class EventHandlers:
         """
         while True:
             pause = _RETRY_SECONDS
-            keys = await self._compare_workloads()
-            if keys is not None:
+            if await self._compare_workloads():
                 pause = interval
                 prune(bindings := self.bindings())
-                # The start queues all subjects anyway, so the first resync queues only those with differences.
-                for binding in bindings if self.resyncs else bindings & keys:
-                    self._queue.add_retry(binding)
                 self.resyncs += 1
+                for binding in bindings:
+                    self._queue.add_retry(binding)
             await sleep(self._scheduler, pause)
 
-    async def _compare_workloads(self) -> set[Binding] | None:
-        """Compare all workloads with their plans.
-
-        Returns:
-            The subjects of workloads that drifted; None if the workloads cannot be read.
-        """
-        keys: set[Binding] = set()
+    async def _compare_workloads(self) -> bool:
+        """Compare all workloads with their plans; return False if they cannot be read."""
         try:
-            async for key, binding in self._workloads.look_at_all():
-                if self._workloads.drifts.find(key) is not None:
-                    keys.add(binding)
+            async for _ in self._workloads.look_at_all():
+                pass
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("cannot compare all workloads, retrying: %s", error)
-            return None
-        return keys
+            return False
+        return True
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
         for overrider in (before, after):

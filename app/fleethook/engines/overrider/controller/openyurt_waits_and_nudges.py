@@ -19,6 +19,7 @@ from fleethook.engines.overrider.subject.subject_and_pools import is_behind, rep
 from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.openyurt import API_VERSION
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ _OWNER_WRITES_PER_SECOND: Final = 20.0
 # A nudge without effect is repeated after 1, 2, 4 … resyncs, up to some seven days.
 _MAX_DOUBLINGS: Final = 10
 _MAX_NAMED: Final = 5
+_REFUSED: Final = " OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away."
 NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 _NEVER: Final = float("inf")
 
@@ -175,9 +177,10 @@ class OwnerWaits:
         except (APIError, UnreachableError) as error:
             _log.warning("%s: %s; cannot set annotation %s: %s", at.name, _describe_lack(at), NUDGED_ANNOTATION, error)
             return
+        cause = _REFUSED if subject.get("apiVersion") == API_VERSION else ""
         message = (
-            f"{_describe_lack(at)}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook "
-            f"was away: fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
+            f"{_describe_lack(at)}.{cause} fleethook has set annotation {NUDGED_ANNOTATION}, so that the controller "
+            "reconciles the subject again"
         )
         _log.warning("%s: %s", at.name, message)
         await self._reporter.record_event(at.binding, subject, "Warning", "OwnerNudged", message)
@@ -186,5 +189,5 @@ class OwnerWaits:
 def _describe_lack(at: SubjectState) -> str:
     """Return the work that the controller of a subject has not done yet, for messages."""
     if not at.missing:
-        return "workloads lack its template"
+        return "its controller does not report that all workloads have its template"
     return f"there is no workload in node pool {list_names(at.missing, most=_MAX_NAMED)}"

@@ -216,6 +216,7 @@ class OverriderController:
             orphans=self._waits.find_orphans(at),
             conflict=self._openyurt_conflict(),
             gone=self.handlers.gone.get(binding),
+            compared=self.handlers.resyncs > 0,
         )
         reported = await self._reporter.report_subject(at, results, facts, find_workload=self.workloads.get)
         if not any(result.error for result in results):

@@ -105,6 +105,8 @@ class SubjectFacts(NamedTuple):
     """The reason why OpenYurt's own rendering interferes, ``""`` if it does not."""
     gone: JSONObject | None
     """The deleted overrider of the subject."""
+    compared: bool
+    """Whether this leader has compared all workloads once. Before that, a value that is lost looks rendered."""
 
 
 class StatusReporter:
@@ -150,7 +152,7 @@ class StatusReporter:
             find_workload: Returns a workload, None if it is gone.
 
         Returns:
-            Whether each stored status is up to date.
+            Whether each stored status is up to date; True before it may be written.
         """
         await self._report_reverts(at, results, facts.gone)
         await self._report_scales(at, results, find_workload)
@@ -160,7 +162,7 @@ class StatusReporter:
             message = describe_orphans(facts.orphans)
             await self.record_event(at.binding, facts.gone, "Warning", "OrphanedWorkloads", message)
         stored, others = True, conflicts(facts.conflict)
-        for overrider in at.overriders:
+        for overrider in at.overriders if facts.compared else ():
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
             of_this: Sequence[Result] = []
             gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else facts.orphans)
