@@ -8,6 +8,7 @@ size (CVE-2025-8194) and take long for large pax headers (CVE-2024-6232). So siz
 them, and zeros alone may follow the last entry.
 """
 
+import copy
 import errno
 import hashlib
 import io
@@ -171,6 +172,11 @@ class _Archive(tarfile.TarFile):
         if self._left < 0:
             raise CRDsError(Exit.LIMIT, f"the tarball has more than {self._limits.entries} entries")
 
+    @staticmethod
+    def extraction_filter(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+        """Check an entry once more. Python before 3.11.4, as in Debian 12, has no filters."""
+        return _prepare(member, path)
+
     def members_in_order(self) -> Iterator[tarfile.TarInfo]:
         """Yield the entries up to the end of the archive; raises CRDsError ARCHIVE or LIMIT."""
         before = -1
@@ -298,7 +304,7 @@ def unpack(tarball: Tarball, into: Path, *, limits: ArchiveLimits = LIMITS, stri
         if os.path.lexists(into / TOP):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         with _open_archive(content, limits) as archive:
-            archive.extractall(into, archive.members_in_order(), filter=_prepare)  # noqa: S202 - with the data filter
+            archive.extractall(into, map(_prepare, archive.members_in_order()))  # noqa: S202 - `extraction_filter` checks
         _sync_tree(into)
     except OSError as error:
         raise CRDsError(Exit.DISK, f"cannot unpack into {into}: {error.strerror or error}") from error
@@ -351,11 +357,12 @@ def _verify_entries(
     return TarballManifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, problems)
 
 
-def _prepare(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
-    """Return the entry as it is written: with the checks of the data filter, and modes and times of our own."""
-    safe = tarfile.data_filter(member, path)
-    mtime = min(max(safe.mtime, 0), _MAX_MTIME)
-    return safe.replace(mode=0o700 if safe.isdir() else 0o640, mtime=mtime, deep=False)
+def _prepare(member: tarfile.TarInfo, path: str | None = None) -> tarfile.TarInfo:
+    """Return an entry with modes, times and owners of our own; with a ``path``, the data filter has checked it."""
+    safe = copy.copy(member if path is None else tarfile.data_filter(member, path))
+    safe.mode, safe.mtime = 0o700 if safe.isdir() else 0o640, min(max(safe.mtime, 0), _MAX_MTIME)
+    safe.uid, safe.gid, safe.uname, safe.gname = os.getuid(), os.getgid(), "", ""
+    return safe
 
 
 def _sync_tree(directory: Path) -> None:

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.subject.bound_overriders import find_binding, o
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, is_behind
 from fleethook.engines.overrider.subject.workload_owner import Binding
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.work.queue import Scheduler, WorkQueue, sleep
 
@@ -231,8 +231,4 @@ def _has_caught_up(before: JSONObject | None, after: JSONObject | None) -> bool:
 def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:
     """Return whether a subject has the same uid, API version and spec as before."""
     same = all(before.get(name) == after.get(name) for name in ("apiVersion", "spec"))
-    return same and _uid(before) == _uid(after)
-
-
-def _uid(document: JSONObject) -> JSON:
-    return document["metadata"].get("uid")
+    return bool(same and before["metadata"].get("uid") == after["metadata"].get("uid"))

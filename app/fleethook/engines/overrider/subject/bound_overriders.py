@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     # Commands that render files need no apiserver.
     from fleethook.cluster.kubernetes.kubernetes_source_and_live_reads import LiveSource
 
-SubjectKey = tuple[str, str, str]
-"""Namespace, subject kind and subject name."""
-
 
 def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     """Return kind and name of the subject that ``overrider`` names, None if its group is not OpenYurt's.
@@ -51,7 +48,7 @@ def find_binding(cluster: str, overrider: JSONObject, *, namespace: str = "") ->
     )
 
 
-def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
+def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[tuple[str, str, str]]:
     subject = subject_of(overrider)
     return [(overrider["metadata"].get("namespace") or "", *subject)] if subject else []
 
