@@ -139,19 +139,16 @@ def _distrust(reason: str) -> CRDsError:
 class _Member(tarfile.TarInfo):
     """An entry whose header is within the limits."""
 
-    @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+    # `tarfile` calls it for each header, also for those of a chain, in all versions. Patches of 2026 call `fromtarfile`
+    # and `frombuf` only for the first one.
+    def _proc_member(self, archive: tarfile.TarFile) -> Self:
         assert isinstance(archive, _Archive)
         archive.count_header()
-        return super().fromtarfile(archive)
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        member = super().frombuf(buf, encoding, errors)
-        if member.size < 0:
+        if self.size < 0:
             raise _distrust("a header with a negative size")
-        if member.type in _EXTENSIONS and member.size > _MAX_EXTENSION:
-            raise CRDsError(Exit.LIMIT, f"a header of the tar has {member.size} bytes, more than {_MAX_EXTENSION}")
+        if self.type in _EXTENSIONS and self.size > _MAX_EXTENSION:
+            raise CRDsError(Exit.LIMIT, f"a header of the tar has {self.size} bytes, more than {_MAX_EXTENSION}")
+        member: Self = super()._proc_member(archive)  # type: ignore[misc]  # not in typeshed
         return member
 
 
@@ -159,8 +156,7 @@ class _Archive(tarfile.TarFile):
     """A tar in memory, read once in order."""
 
     def __init__(self, content: io.BytesIO, limits: ArchiveLimits) -> None:
-        # tarfile reads the end of the archive as a header, too.
-        self._left = limits.entries + 1
+        self._left = limits.entries
         self._limits: Final = limits
         self._content: Final = content
         content.seek(0)
@@ -181,7 +177,7 @@ class _Archive(tarfile.TarFile):
         """Yield the entries up to the end of the archive; raises CRDsError ARCHIVE or LIMIT."""
         before = -1
         while (member := self.next()) is not None:
-            if self.offset <= before:
+            if self.offset <= before or member.size < 0:
                 raise _distrust("a header whose size leads back")
             before = self.offset
             if member.isreg() and member.size > self._limits.file_bytes:
