@@ -177,7 +177,7 @@ class _Archive(tarfile.TarFile):
         """Yield the entries up to the end of the archive; raises CRDsError ARCHIVE or LIMIT."""
         before = -1
         while (member := self.next()) is not None:
-            if self.offset <= before or member.size < 0:
+            if self.offset <= before:
                 raise _distrust("a header whose size leads back")
             before = self.offset
             if member.isreg() and member.size > self._limits.file_bytes:
